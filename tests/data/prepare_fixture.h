@@ -28,6 +28,13 @@ class PrepareTest : public FolderTest {
   static std::string row(const std::string& question, const std::string& answer) {
     return fmt::format("{{\"instruction\": \"{}\", \"output\": \"{}\"}}\n", question, answer);
   }
+  /// Rows of different lengths.
+  static std::string rows(int count) {
+    std::string out;
+    for (int i = 0; i < count; ++i)
+      out += row(fmt::format("Say {}", i), std::string(static_cast<std::size_t>(i % 17 + 1), 'x') + std::to_string(i));
+    return out;
+  }
 
   DataSection data;
   TemplateSection templates;

@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/parallel.h"
-#include "data/example.h"
 #include "data/loader.h"
 #include "data/prepare_fixture.h"
 
@@ -23,13 +22,6 @@ using ::testing::StartsWith;
 
 class Prepare : public PrepareTest {
  protected:
-  // Of different lengths.
-  static std::string rows(int count) {
-    std::string out;
-    for (int i = 0; i < count; ++i)
-      out += row(fmt::format("Say {}", i), std::string(static_cast<std::size_t>(i % 17 + 1), 'x') + std::to_string(i));
-    return out;
-  }
   static std::string bytes(const Prepared& p) {
     std::string all;
     for (auto& name : Prepared::array_names()) all += read_file(p.folder() + "/" + name + ".safetensors");
@@ -238,24 +230,6 @@ TEST_F(Prepare, FindsADamagedListOfDroppedRowsAndADamagedManifest) {
   }
 }
 
-// Lines of a text file are not documents: a file is one document and continues from row to row.
-TEST_F(Prepare, TakesATextFileOfPretrainingAsOneDocument) {
-  std::string text;
-  for (int i = 0; i < 100; ++i) text += fmt::format("This is line {}.\n", i);
-  DatasetEntry entry;
-  entry.path = write("book.txt", text);
-  data.pretraining_dataset = {entry};
-  data.shuffle_merged_datasets = false;
-  Prepared p = run();
-  EXPECT_EQ(p.report().datasets[0].rows, 1);
-  std::string all;
-  for (std::int64_t i = 0; i < p.train().size(); ++i) all += tokenizer.decode(p.train().ids(i));
-  text.pop_back();
-  EXPECT_EQ(all, "<s>" + text + "</s>");
-  data.pretraining_dataset[0].ds_type = "text";
-  EXPECT_EQ(run().report().datasets[0].rows, 100);
-}
-
 TEST_F(Prepare, KeepsTheOrderOfTheFileWhenAsked) {
   add(write("a.jsonl", rows(50)), "alpaca");
   data.shuffle_merged_datasets = false;
@@ -298,83 +272,6 @@ TEST_F(Prepare, CountsWhatItDropsAndNamesTheFirst) {
       3);
 }
 
-TEST_F(Prepare, HandlesLongRowsByTheirStrategy) {
-  std::string text = rows(3) + "{\"instruction\": \"a\", \"output\": \"" + std::string(500, 'x') + "\"}\n";
-  add(write("a.jsonl", text), "alpaca");
-  data.excess_length_strategy = ExcessLength::raise;
-  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("a.jsonl:4: "));
-  data.excess_length_strategy = ExcessLength::truncate;
-  Prepared p = run();
-  EXPECT_EQ(p.train().size(), 4);
-  EXPECT_EQ(p.report().datasets[0].truncated, 1);
-  EXPECT_EQ(p.report().datasets[0].longest, 400);
-  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("are truncated")));
-}
-
-TEST_F(Prepare, SplitsLongConversationsAfterTrainedTurns) {
-  std::string ids, labels;
-  for (int turn = 0; turn < 5; ++turn)
-    for (int i = 0; i < 100; ++i) {
-      ids += fmt::format("{}{}", ids.empty() ? "" : ",", 20 + turn);
-      labels += fmt::format("{}{}", labels.empty() ? "" : ",", i < 50 ? -100 : 20 + turn);
-    }
-  add(write("a.jsonl", "{\"input_ids\": [" + ids + "], \"labels\": [" + labels + "]}\n"), "");
-  data.sequence_len = 250;
-  data.excess_length_strategy = ExcessLength::split_turns;
-  data.shuffle_merged_datasets = false;
-  Prepared p = run();
-  EXPECT_THAT(p.train().lengths(), ElementsAre(200, 200, 100));
-  EXPECT_EQ(p.train().ids(1).front(), 22);
-}
-
-// A turn that does not fit is left out, not those behind it; text behind the last trained token is no loss.
-TEST_F(Prepare, SplitsAroundTurnsThatAreTooLong) {
-  std::vector<int> ids, labels;
-  const auto turn = [&](int question, int answer, int token) {
-    for (int i = 0; i < question + answer; ++i) {
-      ids.push_back(token);
-      labels.push_back(i < question ? kIgnore : token);
-    }
-  };
-  turn(3, 5, 20);
-  turn(4, 90, 21);
-  turn(3, 40, 22);
-  turn(3, 50, 23);
-  turn(10, 0, 24);
-  add(write("a.jsonl",
-            fmt::format("{{\"input_ids\": [{}], \"labels\": [{}]}}\n", fmt::join(ids, ", "), fmt::join(labels, ", "))),
-      "");
-  data.sequence_len = 60;
-  data.excess_length_strategy = ExcessLength::split_turns;
-  data.shuffle_merged_datasets = false;
-  Prepared p = run();
-  EXPECT_THAT(p.train().lengths(), ElementsAre(8, 43, 53));
-  EXPECT_EQ(p.report().datasets[0].truncated, 1);
-}
-
-TEST_F(Prepare, SplittingAfterAllTrainedTurnsLosesNothing) {
-  add(write("a.jsonl", "{\"input_ids\": [5, 6, 7, 5, 6, 7, 5], \"labels\": [-100, 6, 7, -100, 6, 7, -100]}\n"), "");
-  data.sequence_len = 4;
-  data.excess_length_strategy = ExcessLength::split_turns;
-  data.shuffle_merged_datasets = false;
-  Prepared p = run();
-  EXPECT_THAT(p.train().lengths(), ElementsAre(3, 3));
-  EXPECT_EQ(p.report().datasets[0].truncated, 0);
-}
-
-TEST_F(Prepare, CutsDocumentsWithoutLoss) {
-  std::string text(1000, 'x');
-  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 26);
-  add(write("a.jsonl", "{\"text\": \"" + text + "\"}\n"), "completion");
-  data.shuffle_merged_datasets = false;
-  Prepared p = run();
-  std::string all;
-  for (std::int64_t i = 0; i < p.train().size(); ++i) all += tokenizer.decode(p.train().ids(i));
-  EXPECT_EQ(all, "<s>" + text + "</s>");
-  EXPECT_EQ(p.report().datasets[0].cut_documents, 1);
-  EXPECT_EQ(p.report().datasets[0].ends_expected, 1);
-}
-
 TEST_F(Prepare, RejectsDataWithoutTrainedTokens) {
   add(write("none.jsonl",
             "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n{\"input_ids\": [5, 6], \"labels\": [5, -100]}\n"),
@@ -413,125 +310,6 @@ TEST_F(Prepare, NamesTheRolesOfAConversationWithoutTrainedTurns) {
               HasSubstr("a.jsonl:1 (no message is trained; the roles are narrator, bot; check roles, roles_to_train"));
 }
 
-TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
-  std::string file = write("a.jsonl", rows(30) + rows(10));
-  add(file, "alpaca");
-  DatasetEntry test;
-  test.path = write("t.jsonl", rows(5));
-  test.type.name = "alpaca";
-  data.test_datasets.push_back(test);
-  Prepared p = run();
-  EXPECT_EQ(p.train().size(), 40);
-  EXPECT_EQ(p.report().leaked, 5);
-  EXPECT_EQ(p.report().duplicates, 10) << "within the training data; the test data are others";
-  EXPECT_THAT(p.report().warnings(),
-              ::testing::Contains(HasSubstr("5 validation examples are also in the training data, so the validation "
-                                            "loss will be too low; set dataset_exact_deduplication: true to remove "
-                                            "them from the training data")));
-  data.dataset_exact_deduplication = true;
-  p = run();
-  EXPECT_EQ(p.train().size(), 25);
-  EXPECT_EQ(p.validation().size(), 5);
-  EXPECT_EQ(p.report().leaked, 0);
-  EXPECT_EQ(p.report().datasets[1].dropped.at("duplicate"), 15);
-
-  data.datasets.push_back(data.datasets.front());  // nothing new at all
-  p = run();
-  EXPECT_EQ(p.train().size(), 25);
-  EXPECT_EQ(p.report().datasets[2].examples, 0);
-  EXPECT_EQ(p.report().datasets[2].turns, 0);
-  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("100.0 % of the rows were dropped")));
-}
-
-// The advice must not be one that leaves nothing to train on.
-TEST_F(Prepare, TestDataThatAreTheTrainingDataAreNoDuplicates) {
-  std::string file = write("a.jsonl", rows(20));
-  add(file, "alpaca");
-  data.datasets[0].weight = 2;  // a repeated example is no duplicate either
-  data.test_datasets.push_back(data.datasets[0]);
-  data.test_datasets[0].weight = 1;
-  EXPECT_EQ(run().report().duplicates, 0);
-  EXPECT_EQ(run().report().leaked, 20);
-  EXPECT_THAT(run().report().warnings(),
-              ElementsAre(HasSubstr(
-                  "every training example is one of them: give test_datasets other rows, or use val_set_size")));
-  data.dataset_exact_deduplication = true;
-  EXPECT_THAT(error_of<UserError>([&] { run(); }),
-              HasSubstr("no examples are left to train on: 20 dropped (20 duplicate); the first: " + file + ":1 (of " +
-                        file + ":1 in test_datasets)"));
-}
-
-TEST_F(Prepare, ADuplicateThatIsSplitOffIsALeak) {
-  add(write("a.jsonl", rows(10) + rows(1)), "alpaca");
-  data.val_set_size = 1;  // the last row
-  data.shuffle_merged_datasets = false;
-  const Prepared p = run();
-  EXPECT_EQ(p.report().duplicates, 0);
-  EXPECT_EQ(p.report().leaked, 1);
-  EXPECT_THAT(p.report().warnings(), Contains(HasSubstr("set dataset_exact_deduplication: true to keep one of each")));
-}
-
-TEST_F(Prepare, RemovesNearDuplicates) {
-  std::string story(300, ' ');
-  for (std::uint32_t i = 0, state = 1; i < story.size(); ++i)
-    story[i] = static_cast<char>('a' + (state = state * 1103515245u + 12345u) / 65536 % 26);
-  auto row = [](const std::string& text) { return "{\"text\": \"" + text + "\"}\n"; };
-  std::string alike = story, other = story.substr(150) + std::string(150, 'q');
-  alike[100] = 'Z';
-  add(write("a.jsonl", row(story) + row(alike) + row(other)), "completion");
-  data.dataset_near_deduplication = true;
-  data.shuffle_merged_datasets = false;
-  Prepared p = run();
-  EXPECT_EQ(p.train().size(), 2);
-  EXPECT_EQ(p.report().datasets[0].dropped.at("near duplicate"), 1);
-  EXPECT_EQ(p.report().datasets[0].first_dropped.at(0).place, path("a.jsonl") + ":2");
-  EXPECT_EQ(p.report().datasets[0].first_dropped.at(0).detail, "of " + path("a.jsonl") + ":1");  // its twin
-}
-
-TEST_F(Prepare, DropsRowsByTheirScores) {
-  add(write("a.jsonl", rows(6)), "alpaca");
-  std::string scores;
-  for (int line = 1; line <= 5; ++line)
-    scores += fmt::format("{{\"place\": \"{}:{}\", \"loss\": {}, \"base_loss\": 9}}\n", path("a.jsonl"), line, line);
-  data.shuffle_merged_datasets = false;
-  auto lines = [&] {
-    std::vector<std::string> out;
-    Prepared p = run();
-    for (std::int64_t i = 0; i < p.train().size(); ++i) {
-      const std::string place = p.place(p.train().stored(i));
-      out.push_back(place.substr(place.rfind(':') + 1));
-    }
-    return out;
-  };
-  data.scores = {write("scores.jsonl", scores), 4.5, 2.0, {path("a.jsonl") + ":3"}};
-  EXPECT_THAT(lines(), ElementsAre("2", "4", "6"));  // row 6 has no score
-  const std::vector<DroppedRow> dropped = run().dropped(9);
-  ASSERT_EQ(dropped.size(), 3u);
-  EXPECT_EQ(dropped[0].reason, "excluded by scores");
-  EXPECT_EQ(dropped[0].detail, "loss 1.0000 is below min_loss 2");
-  EXPECT_EQ(dropped[1].detail, "in scores.drop");
-  EXPECT_EQ(dropped[2].detail, "loss 5.0000 is above max_loss 4.5");
-  data.scores = {write("scores.jsonl", "{\"place\": \"other.jsonl:1\", \"loss\": 1}\n"), 4.5, {}, {}};
-  EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(HasSubstr("none of the places is in the data")));
-  const Prepared whole = [&] {
-    data.scores = {};
-    return run();
-  }();
-  auto scored = [&](std::int64_t i, std::int64_t of) {
-    return fmt::format("{{\"place\": \"{}\", \"digest\": \"{}\", \"loss\": 1}}\n", whole.place(whole.train().stored(i)),
-                       digest_of_example(whole.train().ids(of), whole.train().labels(of)));
-  };
-  data.scores = {write("scores.jsonl", scored(0, 0) + scored(1, 1)), {}, 2.0, {}};
-  EXPECT_EQ(run().train().size(), 4);
-  data.scores.path = write("scores.jsonl", scored(0, 0) + scored(1, 2));
-  EXPECT_THAT([&] { run(); },
-              testing::ThrowsMessage<UserError>(HasSubstr(
-                  "changed since `dml score` wrote this file (examples: 1, the first at " + path("a.jsonl") + ":2)")));
-  data.scores.path = write("scores.jsonl", "{\"place\": 1}\n");
-  EXPECT_THAT([&] { run(); },
-              testing::ThrowsMessage<UserError>(HasSubstr("scores.jsonl:1: not a line of `dml score`")));
-}
-
 TEST_F(Prepare, DataThatMovedIsReusedWithThePlacesOfTheRecipe) {
   data.on_bad_row = BadRow::skip;
   data.dataset_exact_deduplication = true;
@@ -559,37 +337,6 @@ TEST_F(Prepare, DataThatMovedIsReusedWithThePlacesOfTheRecipe) {
   const std::string place = p.place(p.train().stored(2));
   data.scores = {write("scores.jsonl", fmt::format("{{\"place\": \"{}\", \"loss\": 9}}\n", place)), 4.5, {}, {}};
   EXPECT_EQ(run().train().size(), 5);
-}
-
-TEST_F(Prepare, JudgesEachPieceOfADocumentByItsOwnScore) {
-  add(write("a.jsonl", "{\"text\": \"" + std::string(600, 'x') + "\"}\n"), "completion");
-  data.shuffle_merged_datasets = false;
-  const Prepared whole = run();
-  const std::vector<std::int32_t> lengths = whole.train().lengths();
-  ASSERT_GE(lengths.size(), 2u);
-  const std::int64_t last = whole.train().size() - 1;
-  auto scores = [&](bool digests) {
-    std::string out;
-    for (std::int64_t i = 0; i <= last; ++i)
-      out += fmt::format(R"({{"place": "{}:1", "digest": "{}", "trained_tokens": {}, "loss": {}}})", path("a.jsonl"),
-                         digests ? digest_of_example(whole.train().ids(i), whole.train().labels(i)) : "",
-                         i == last ? 1 : 99, i == last ? 9 : 1) +
-             "\n";
-    return out;
-  };
-  data.scores = {write("scores.jsonl", scores(true)), 5, {}, {}};
-  Prepared p = run();
-  EXPECT_THAT(p.train().lengths(), testing::ElementsAreArray(lengths.begin(), lengths.end() - 1));
-  ASSERT_EQ(p.dropped(9).size(), 1u);
-  EXPECT_EQ(p.dropped(9)[0].detail, "loss 9.0000 is above max_loss 5");
-  // Without digests nothing tells the pieces apart: the mean over the row's trained tokens counts.
-  data.scores = {write("scores.jsonl", scores(false)), 5, {}, {}};
-  EXPECT_EQ(run().train().size(), last + 1);
-  data.scores.min_loss = 2;
-  const double mean = static_cast<double>(99 * last + 9) / static_cast<double>(99 * last + 1);
-  EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(testing::AllOf(
-                                  HasSubstr(fmt::format("{} excluded by scores", last + 1)),
-                                  HasSubstr(fmt::format("the row's mean loss {:.4f} is below min_loss 2", mean)))));
 }
 
 TEST_F(Prepare, TakesShardsSlicesAndWeights) {
@@ -660,14 +407,6 @@ TEST_F(Prepare, HoldsOutExamplesWhateverTheirWeight) {
     std::ranges::set_intersection(train, validation, std::back_inserter(both));
     EXPECT_TRUE(both.empty()) << weight;
   }
-}
-
-TEST_F(Prepare, KeepsRowsOfEqualTokensThatDifferInWeight) {
-  const std::string text = R"({"text": "once upon a time", "w": )";
-  add(write("a.jsonl", text + "1}\n" + text + "2}\n" + text + "1}\n"), "completion");
-  data.datasets[0].field_weight = "w";
-  data.dataset_exact_deduplication = true;
-  EXPECT_EQ(run().train().size(), 2);
 }
 
 TEST_F(Prepare, WarnsOfFieldsAndMessagesThatAreNotUsed) {
