@@ -69,7 +69,8 @@ Companions::Companions(const RecipeFile& file, const Tokenizer& tokenizer, const
     : file_(file),
       tokenizer_(tokenizer),
       chat_template_(portable_chat_template(file.recipe, tokenizer)),
-      keeps_template_(answering_dataset(&file.recipe).type.name != kPassthrough),
+      keeps_template_(answering_dataset(&file.recipe).type.name != kPassthrough &&
+                      file.recipe.model.task != ModelTask::process_reward),
       stop_tokens_(dml::stop_tokens(file.recipe.templates, tokenizer, base.spec.eos)),
       generation_(generation_of(model_directory(base.directory))),
       config_ids_(Json::object()),

@@ -225,11 +225,10 @@ TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
 
   const std::string rows =
       write("ask.jsonl", "{\"prompt\": \"Question 3: how many?\"}\n{\"prompt\": \"Question 4: how many?\"}\n");
-  const Words infer{"infer", at("one.yml"),      "--adapter", "none",    "--temperature",
-                    "1",     "--max-new-tokens", "6",         "--input", rows};
+  const Words infer{"infer", at("one.yml"), "--adapter", "none", "--max-new-tokens", "6", "--input", rows};
   const auto answered = [&](const std::string& name, Words more) {
     Words words = infer;
-    words.insert(words.end(), {"--output", at(name)});
+    words.insert(words.end(), {"--output", at(name), "--temperature", "1"});
     words.insert(words.end(), more.begin(), more.end());
     const Ended e = dml(words);
     EXPECT_EQ(e.exit, 0) << e.err;

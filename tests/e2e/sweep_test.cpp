@@ -60,11 +60,12 @@ TEST_F(Sweeps, KeepTheResultsOfAGridInAnotherOrder) {
 
 // A run that is refused before its first step has no numbers of the run that it would have replaced.
 TEST_F(Sweeps, ARefusedRunHasNoNumbers) {
-  const std::string r = recipe("r.yml", short_run() + Keys{{"val_set_size", "4"}});
+  const std::string twice = fmt::format("[{{path: {0}, type: alpaca}}, {{path: {0}, type: alpaca}}]", at("rows.jsonl"));
+  const std::string r = recipe("r.yml", short_run() + Keys{{"val_set_size", "4"}, {"datasets", twice}});
   write("grid.yml", "learning_rate: [1e-3]\n");
   ASSERT_EQ(sweep(r).exit, 0);
   write("grid.yml", "learning_rate: [5e-3]\n");
-  const Ended e = sweep(r, {"--load_best_model_at_end", "true", "--metric_for_best_model", "eval_rows_loss"});
+  const Ended e = sweep(r, {"--load_best_model_at_end", "true", "--metric_for_best_model", "eval_row_loss"});
   EXPECT_THAT(e.out, HasSubstr("| run-01 | 0.005 |  |  |  | 2 |"));
 }
 
