@@ -86,13 +86,12 @@ EvalPrompts::Continued AnsweringPrompts::continued_text(const std::string& conte
 }
 
 EvalPrompts::Continued AnsweringPrompts::continued(const Json& row, const std::string& text, bool raw) const {
-  const bool plain_text = !format_.strategy || (continues_text(format_.dataset) && !text_of(row, "prompt").empty());
+  const bool plain_text = !format_.strategy || (is_plain_text(format_.dataset) && !text_of(row, "prompt").empty());
   if (!raw && plain_text) prompt(row, raw);  // for its errors
   if (raw || plain_text) return continued_text(text_of(row, "prompt"), text, raw);
   Rendered asked = format_.strategy->prompt(question_row(row, format_.dataset));
   std::vector<Token> context = checked(assemble(asked, tokenizer_).ids);
-  if (!format_.strategy->joins_answers()) return {std::move(context), plain(text)};
-  asked.segments.back().add_read((format_.space ? " " : "") + text);
+  format_.strategy->add_answer(asked, (format_.space ? " " : "") + text);
   return split(std::move(context), assemble(asked, tokenizer_).ids);
 }
 

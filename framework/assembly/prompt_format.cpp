@@ -188,10 +188,14 @@ DatasetEntry answering_dataset(const Recipe* recipe) {
 
 bool uses_chat_template(const DatasetEntry& dataset) { return dataset.type.applies_chat_template(); }
 
-bool continues_text(const DatasetEntry& dataset) {
-  static constexpr std::array<std::string_view, 4> kPlain{"completion", "pretrain", "text", "input_output"};
+bool is_plain_text(const DatasetEntry& dataset) {
+  static constexpr std::array<std::string_view, 3> kPlain{"completion", "pretrain", "text"};
   const std::string name = dataset.type.name.substr(0, dataset.type.name.find('.'));
   return !dataset.type.format && std::ranges::find(kPlain, name) != kPlain.end();
+}
+
+bool continues_text(const DatasetEntry& dataset) {
+  return is_plain_text(dataset) || (!dataset.type.format && dataset.type.name == "input_output");
 }
 
 bool has_chat_template(const Recipe* recipe, const DatasetEntry& dataset, const Tokenizer& tokenizer) {

@@ -16,7 +16,9 @@ DatasetEntry answering_dataset(const Recipe* recipe);
 
 /// Whether the dataset's type goes through a chat template.
 bool uses_chat_template(const DatasetEntry& dataset);
-/// Whether the dataset's type is plain text that the model continues.
+/// Whether the dataset's rows are plain text.
+bool is_plain_text(const DatasetEntry& dataset);
+/// Whether an answer continues the text of its prompt, which is plain text or segments (input_output).
 bool continues_text(const DatasetEntry& dataset);
 /// Whether choose_chat_template() finds one for this recipe (null: none), dataset and tokenizer.
 bool has_chat_template(const Recipe* recipe, const DatasetEntry& dataset, const Tokenizer& tokenizer);

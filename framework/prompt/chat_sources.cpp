@@ -30,7 +30,7 @@ class Reshaped : public PromptStrategy {
   Rendered prompt(const Json& record) const override {
     return chat_->prompt(record.contains(kMessages) ? record : reshape_(record, true));
   }
-  bool joins_answers() const override { return chat_->joins_answers(); }
+  void add_answer(Rendered& prompt, std::string_view answer) const override { chat_->add_answer(prompt, answer); }
   std::string fingerprint() const override {
     return fmt::format("{}|{} {}{}", chat_->fingerprint(), name_, detail_, version_);
   }

@@ -140,7 +140,6 @@ class ChatTemplate : public PromptStrategy {
     return out;
   }
 
-  bool joins_answers() const override { return true; }
   std::string fingerprint() const override {
     std::string all;
     for (auto& [key, value] : inputs()) all += fmt::format("{}\n{}\n", key, value);

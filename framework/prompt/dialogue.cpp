@@ -44,6 +44,9 @@ class Pygmalion : public PromptStrategy {
     out.segments.push_back(std::move(ask));
     return out;
   }
+  void add_answer(Rendered& prompt, std::string_view answer) const override {
+    prompt.segments.back().add_read(" " + std::string(answer));
+  }
   std::string fingerprint() const override { return "pygmalion 1"; }
   std::string description() const override { return "pygmalion: trains on bot messages"; }
 
@@ -83,6 +86,9 @@ class Llama2Chat : public PromptStrategy {
     else turns = read_turns(record, "from", {"system", "human", "gpt"});
     if (!turns.empty() && turns.back().role == "gpt") turns.pop_back();
     return rendered(turns);
+  }
+  void add_answer(Rendered& prompt, std::string_view answer) const override {
+    prompt.segments.emplace_back().add_read(answer);
   }
   std::string fingerprint() const override { return "llama2_chat 1|" + bos_; }
   std::string description() const override { return "llama2_chat: trains on gpt messages"; }

@@ -17,6 +17,9 @@ class InputOutput : public PromptStrategy {
     segment.add_markup(text_column(record, "prompt"));
     return {{std::move(segment)}, {}, {}};
   }
+  void add_answer(Rendered& prompt, std::string_view answer) const override {
+    prompt.segments.emplace_back().add_markup(answer);
+  }
   std::string fingerprint() const override { return fmt::format("input_output 1|{}", train_on_inputs_); }
   std::string description() const override {
     return train_on_inputs_ ? "input_output: trains on all segments"

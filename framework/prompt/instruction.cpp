@@ -52,7 +52,10 @@ class Instruction : public PromptStrategy {
     return out;
   }
 
-  bool joins_answers() const override { return format_.joint; }
+  void add_answer(Rendered& prompt, std::string_view answer) const override {
+    if (!format_.joint) prompt.segments.emplace_back();
+    prompt.segments.back().add_read(answer);
+  }
   std::string fingerprint() const override {
     return fmt::format("instruction 1|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", format_.without_input, format_.with_input,
                        format_.answer, format_.input, format_.system_column, format_.system_default,

@@ -71,7 +71,6 @@ class PreferenceChat : public PromptStrategy {
     return chat_->prompt(row(record, record.contains(kMessagesKey) ? record[kMessagesKey] : prompt_messages(record)));
   }
 
-  bool joins_answers() const override { return true; }
   std::string fingerprint() const override {
     return fmt::format("{}|preference chat 2|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt,
                        fields_.system, fields_.chosen, fields_.rejected, fields_.completion, fields_.label,

@@ -47,7 +47,9 @@ class PreferenceText : public PromptStrategy {
     return out;
   }
 
-  bool joins_answers() const override { return true; }
+  void add_answer(Rendered& prompt, std::string_view answer) const override {
+    prompt.segments.back().add(answer, false, format_.frame.literal);
+  }
   std::string fingerprint() const override {
     std::string out =
         fmt::format("preference 1|{}|{}|{}|{}|{}|{}|{}", format_.prompt, format_.system, format_.label,

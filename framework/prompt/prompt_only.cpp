@@ -34,7 +34,7 @@ class PromptOnly : public PromptStrategy {
     return out;
   }
 
-  bool joins_answers() const override { return format_->joins_answers(); }
+  void add_answer(Rendered& prompt, std::string_view answer) const override { format_->add_answer(prompt, answer); }
   std::string fingerprint() const override { return "prompts|" + format_->fingerprint(); }
   std::vector<std::pair<std::string, std::string>> inputs() const override {
     auto out = format_->inputs();

@@ -159,7 +159,7 @@ std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& contex
   DML_CHECK(context.dataset != nullptr);
   const DatasetType& type = context.dataset->type;
   if (context.rows == RowKind::prompts) return make_prompt_only(context);
-  warn_of_idle_keys(*context.dataset, context.rows);
+  if (context.trains) warn_of_idle_keys(*context.dataset, context.rows);
   if (context.rows == RowKind::steps) return make_stepwise(context);
   if (context.rows != RowKind::text) return make_preference_strategy(context);
   if (type.format) return make_user_format(context);

@@ -128,8 +128,9 @@ class PromptStrategy {
                                        std::string_view /*answer*/) const {
     return std::nullopt;
   }
-  /// Whether an answer is tokenized together with the last segment of its prompt, as in a conversation, or by itself.
-  virtual bool joins_answers() const { return false; }
+  /// Appends an answer to a prompt(), so that it is tokenized as in training: with the text of the prompt, unless the
+  /// format separates them.
+  virtual void add_answer(Rendered& prompt, std::string_view answer) const { prompt.segments.back().add_read(answer); }
   /// Everything that affects render(), for the cache key.
   virtual std::string fingerprint() const = 0;
   /// The inputs of fingerprint() by the names of their keys, so that a message can name what changed.

@@ -105,6 +105,35 @@ TEST(EvalContinuations, AreTokenizedAsInTraining) {
   }
 }
 
+// Segments and texts that have their own special tokens, which are parsed as in training.
+TEST(EvalContinuations, OfTextsWithTheirOwnMarkupAreTokenizedAsInTraining) {
+  const testing_tools::TemporaryFolder folder;
+  write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
+  const auto tokenizer = load_tokenizer(folder.path());
+  ModelSpec spec;
+  spec.vocab = tokenizer->size();
+  const std::string asked = "<s>The bak", said = "The baker reads</s>";
+  const Json row{{"prompt", asked},
+                 {"chosen", said},
+                 {"rejected", "No"},
+                 {"segments", {{{"label", false}, {"text", asked}}, {{"label", true}, {"text", said}}}}};
+  for (const std::string type : {"input_output", "passthrough"}) {
+    Recipe recipe;
+    recipe.data.rows = type == "passthrough" ? RowKind::pairs : RowKind::text;
+    recipe.data.datasets.resize(1);
+    recipe.data.datasets[0].type.name = type;
+    const AnsweringPrompts prompts(&recipe, *tokenizer, spec);
+    const auto both = prompts.continued({{"prompt", asked}}, said, false);
+    const auto strategy =
+        make_prompt_strategy(prompt_context(recipe.data, recipe.templates, recipe.data.datasets[0], *tokenizer));
+    const Example example = assemble(strategy->render(row).at(0), *tokenizer);
+    std::vector<Token> whole = both.context;
+    whole.insert(whole.end(), both.continuation.begin(), both.continuation.end());
+    EXPECT_EQ(whole, example.ids) << type;
+    EXPECT_EQ(both.continuation.back(), *tokenizer->eos) << type;
+  }
+}
+
 // Without --raw, text of a prompt spells no special tokens, as in training.
 TEST(EvalPrompts, SpellSpecialTokensOnlyIfRaw) {
   const testing_tools::TemporaryFolder folder;
