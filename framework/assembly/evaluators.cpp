@@ -44,6 +44,19 @@ bool is_named(const Metric& metric, const std::string& wanted) {
   return metric.name == wanted || metric.name == "eval_" + wanted;
 }
 
+// A name stands for one value of an evaluation, in metrics.jsonl and for metric_for_best_model.
+void check_metric_names(const std::vector<std::unique_ptr<Evaluator>>& evaluators) {
+  std::set<std::string> names{"event", "step", "epoch", "loss", "ppl"};  // those of the record itself
+  for (auto& evaluator : evaluators)
+    for (const Metric& metric : evaluator->metrics())
+      if (!names.insert(metric.name).second)
+        throw UserError(
+            "evals: '{}' is the name of another value of the evaluation; choose another name for the entry "
+            "of evals, or for the plug-in's metric",
+            metric.name)
+            .about("evals");
+}
+
 }  // namespace
 
 Registry<EvalMetricKind>& eval_metrics() {
@@ -65,6 +78,7 @@ std::vector<std::unique_ptr<Evaluator>> make_evaluators(const EvaluatorParts& fr
   for (auto& own : custom_evaluators(recipe, from.tokenizer, from.spec)) out.push_back(std::move(own));
   for (auto& row : plugin_evaluators().rows())
     out.push_back(row.make(arguments_of(recipe.plugin.plugin_args, row.name)));
+  check_metric_names(out);
   return out;
 }
 

@@ -65,7 +65,7 @@ class PluginObserver : public Observer {
  private:
   Action noted(const plugin::Action& asked) {
     asked_to_finish_ |= asked.finish;
-    return {asked.save, asked.finish, asked.stop};
+    return {asked.save || asked.stop, asked.finish, asked.stop};
   }
 
   Origin origin_;

@@ -120,7 +120,7 @@ RunEnd Trainer::run() {
 
 Action Trainer::start() {
   Action now = notified([&](Observer& o) { return o.on_start(settings_.facts); });
-  if (settings_.facts.resumed_from.empty()) now |= evaluate({.step = 0});
+  if (settings_.facts.resumed_from.empty()) now |= evaluate(due({.step = 0}));
   else if (evaluation_open()) now |= repeat_evaluation();
   reset_profile();
   now = settled(now);
@@ -130,7 +130,7 @@ Action Trainer::start() {
 
 Action Trainer::repeat_evaluation() {
   state_.extra.erase(kEvaluationOpen);
-  const Action now = evaluate({state_.step, settings_.evaluates(state_.step - 1)});
+  const Action now = evaluate(due({state_.step, settings_.evaluates(state_.step - 1)}));
   if (!evaluation_open()) save();
   return now;
 }
@@ -148,8 +148,14 @@ Action Trainer::advance() {
     throw;
   }
   Action now = notified([&](Observer& o) { return o.on_step(metrics); });
-  now |= evaluate({state_.step, settings_.evaluates(state_.step - 1)});
+  const Evaluators measured = due({state_.step, settings_.evaluates(state_.step - 1)});
+  now |= evaluate(measured);
   now = settled(now);
+  if (now.finish && !now.stop && settings_.evaluates(total() - 1)) {  // an observer made this step the last
+    Evaluators left = due({state_.step, true});
+    std::erase_if(left, [&](Evaluator* e) { return std::ranges::find(measured, e) != measured.end(); });
+    now |= settled(evaluate(left));
+  }
   if (now.save || settings_.saves(state_.step - 1)) save();
   return now;
 }
@@ -188,9 +194,16 @@ StepMetrics Trainer::step() {
   return metrics;
 }
 
-Action Trainer::evaluate(const EvaluationMoment& moment) {
+Trainer::Evaluators Trainer::due(const EvaluationMoment& moment) const {
+  Evaluators out;
+  for (auto& evaluator : parts_.evaluators)
+    if (evaluator->due(moment)) out.push_back(evaluator.get());
+  return out;
+}
+
+Action Trainer::evaluate(const Evaluators& evaluators) {
   EvaluationResult result;
-  if (std::ranges::none_of(parts_.evaluators, [&](const auto& evaluator) { return evaluator->due(moment); })) return {};
+  if (evaluators.empty()) return {};
   Interruption interruption(*this);
   const auto part = [&](std::int64_t done, std::int64_t total) {
     for (auto& o : parts_.observers) o->on_part("evaluation", state_.step + 1, done, total);
@@ -200,8 +213,7 @@ Action Trainer::evaluate(const EvaluationMoment& moment) {
   switch_to_average(parts_.step.optimizer, parts_.step.strategy);
   state_.extra[kEvaluationOpen] = true;
   try {
-    for (auto& evaluator : parts_.evaluators) {
-      if (!evaluator->due(moment)) continue;
+    for (Evaluator* evaluator : evaluators) {
       fault_point("evaluation", parts_.step.comm.rank(), state_.step);
       evaluator->evaluate(
           {parts_.step.model, parts_.step.objective, parts_.step.strategy, parts_.step.comm, state_.step, part},

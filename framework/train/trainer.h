@@ -79,8 +79,10 @@ class Trainer {
   /// One step, then the evaluation and the checkpoint that are due after it.
   Action advance();
   StepMetrics step();
-  /// Runs the evaluators that are due. One that is interrupted has no result, and is repeated by the resumed run.
-  Action evaluate(const EvaluationMoment& moment);
+  using Evaluators = std::vector<Evaluator*>;
+  Evaluators due(const EvaluationMoment& moment) const;
+  /// An evaluation that is interrupted has no result, and is repeated by the resumed run.
+  Action evaluate(const Evaluators& evaluators);
   bool evaluation_open() const { return state_.extra.contains(kEvaluationOpen); }
   void save();
   void begin_save();

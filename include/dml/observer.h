@@ -43,7 +43,7 @@ struct Sample {
 struct Action {
   bool save = false;    // save a checkpoint now
   bool finish = false;  // end training as if this step were the last
-  bool stop = false;    // interrupt the run; it can be resumed
+  bool stop = false;    // save and interrupt the run; it can be resumed
 };
 
 enum class End { complete, finished_early, stopped };

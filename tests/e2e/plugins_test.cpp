@@ -71,6 +71,9 @@ TEST_F(PlugIns, ErrorsAreOneLineBeforeTheRun) {
     expect_refused(train(ranks, recipe("r.yml", tiny_model() + keys)), 2, says);
   };
   refused({{"plugins", "[./libnone.so]"}}, {"r.yml:", "plug-in ./libnone.so: No such file or directory"});
+  for (const char* taken : {"eval_loss", "step"})
+    refused(loaded() + Keys{{"plugin_args", fmt::format("{{norm: {{metric: {}}}}}", taken)}},
+            {fmt::format("'{}' is the name of another value of the evaluation", taken)});
   refused(loaded() + Keys{{"optimizer", "my_sdg"}}, {"r.yml:", "my_sdg", "my_sgd"});
   refused(loaded() + Keys{{"plugin_args", "{watch: {fail_on: 3}}"}},
           {"plugin_args.watch: unknown argument 'fail_on'", "fail_at"});

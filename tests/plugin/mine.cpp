@@ -94,8 +94,8 @@ class Longer : public AnswerCheck {
 
 class Norm : public Evaluator {
  public:
-  explicit Norm(const Json& a) : fail_on_rank_(a["fail_on_rank"]) {}
-  std::vector<Metric> metrics() const override { return {{"eval_weight_norm"}}; }
+  explicit Norm(const Json& a) : fail_on_rank_(a["fail_on_rank"]), metric_(a["metric"]) {}
+  std::vector<Metric> metrics() const override { return {{metric_}}; }
   std::vector<double> evaluate(ModelView& model) override {
     if (model.rank() == fail_on_rank_ - 1) throw std::runtime_error("cannot measure");
     double sum = 0;
@@ -107,6 +107,7 @@ class Norm : public Evaluator {
 
  private:
   double fail_on_rank_;
+  std::string metric_;
 };
 
 class Watch : public Observer {
@@ -116,7 +117,7 @@ class Watch : public Observer {
     ++steps_;
     if (static_cast<double>(m.step) == fail_at_) throw std::runtime_error("seen enough");
     const auto step = static_cast<double>(m.step);
-    return {.save = step == stop_at_, .finish = step == finish_at_, .stop = step == stop_at_};
+    return {.finish = step == finish_at_, .stop = step == stop_at_};
   }
   Json state() const override { return steps_; }
   void restore(const Json& state) override {
@@ -175,7 +176,10 @@ DML_PLUGIN("mine", "2.1") {
   registry.add(Row<Objective>{"by_document", "mean of documents", maker<ByDocument>(), {{"fail_at", "call", 0}}});
   registry.add(Row<AnswerCheck>{
       "longer", "longer than", maker<Longer>(), {{"than", "bytes", 3}, {"epsilon", "tolerated bytes", 0}}});
-  registry.add(Row<Evaluator>{"norm", "norm of the weights", maker<Norm>(), {{"fail_on_rank", "from 1", 0}}});
+  registry.add(Row<Evaluator>{"norm",
+                              "norm of the weights",
+                              maker<Norm>(),
+                              {{"fail_on_rank", "from 1", 0}, {"metric", "its name", "eval_weight_norm"}}});
   registry.add(Row<Observer>{
       "watch", "watches", maker<Watch>(), {{"fail_at", "step", 0}, {"finish_at", "step", 0}, {"stop_at", "step", 0}}});
   registry.add(Row<Strategy>{"everybody", "all to all", maker<Everybody>(), {{"fail_on_rank", "from 1", 0}}});

@@ -223,6 +223,19 @@ TEST(Trainer, FinishesEarlyAsIfThatStepWereTheLast) {
   EXPECT_TRUE(file_exists(run.folder / "checkpoint-2/manifest.json"));
 }
 
+TEST(Trainer, EvaluatesTheStepAtWhichItFinishesEarlyOnce) {
+  for (const std::int64_t every : {2, 4}) {  // 2: that step is evaluated anyway
+    SmallRun run;
+    run.steps = 4;
+    run.every = every;
+    run.evaluators.push_back(std::make_unique<Numbers>(std::vector<double>{0.5}));
+    run.diary().answer = [](std::int64_t step) { return Action{.finish = step == 2}; };
+    auto comm = make_self_comm();
+    EXPECT_EQ(run.run(*comm).step, 2);
+    EXPECT_EQ(std::ranges::count(run.lines, "eval 2: 0.5"), 1) << every;
+  }
+}
+
 // Observers that only write exist on one rank.
 TEST(Trainer, AnObserverThatFailsOnOneRankEndsTheRunAfterItsCheckpoint) {
   const testing_tools::TemporaryFolder shared;
