@@ -13,7 +13,6 @@
 #include "data/inspect.h"
 #include "data/prepare.h"
 #include "data/records.h"
-#include "data/row_problems.h"
 
 namespace dml {
 namespace {
@@ -34,9 +33,7 @@ struct Preprocess {
         "Turns the rows of the recipe's datasets into tokens and labels and stores them in dataset_prepared_path. "
         "Prints what was kept, dropped and trained. Later runs with the same data and settings use the stored result.");
     options.positional("RECIPE", recipe, "the recipe");
-    options.flag(
-        "check", check,
-        "read every row, list those that cannot be used (FILE:LINE: reason; 20 with the same reason), write nothing");
+    options.flag("check", check, "read every row, list those that cannot be used (FILE:LINE: reason), write nothing");
     options.flag("rebuild", rebuild, "prepare the data again even if nothing has changed");
     options.integer("debug", debug, "show the first N rows (default 5), token by token");
     options.take_overrides(overrides);
@@ -47,17 +44,15 @@ struct Preprocess {
 int check_all_rows(const RecipeFile& file, const Tokenizer& tokenizer) {
   const Recipe& recipe = file.recipe;
   const bool skips = recipe.data.on_bad_row == BadRow::skip;
-  RowProblems bad_rows;
   std::int64_t skipped = 0;
   const DroppedSink list = [&](const DroppedRow& row) {
     if (!skips || row.reason != dropped::kBadRow) return;
     ++skipped;
-    if (bad_rows.add(row.place, row.detail)) print(row.detail + "\n");
+    print(row.detail + "\n");
   };
   const DataCheck found =
       check_data(recipe.data, recipe.templates, static_cast<std::uint64_t>(recipe.train.seed), tokenizer,
                  {.dropped = &list}, [&](const Problem& problem) { print(file.located(problem).line() + "\n"); });
-  for (const std::string& line : bad_rows.take_rest()) print(line + "\n");
   const std::string read = counted(found.report.total(&DatasetReport::rows), "row", "rows") + " read";
   std::int64_t dropped = 0;
   for (const DatasetReport& dataset : found.report.datasets)

@@ -49,7 +49,7 @@ struct Inspect {
     options.text("search", search, "show up to 10 rows that contain TEXT");
     options.integer("packed", packed, "show packed row N of the first epoch");
     options.flag("dropped", dropped, "show every dropped row with the reason");
-    options.choice("split", split, {"train", "validation"}, "train (default) or validation");
+    options.choice("split", split, {"train", "validation"}, "train or validation; default: train, with --scores both");
     options.text(
         "scores", scores,
         "show the rows with the highest scores in FILE, which `dml score` wrote: 10, or as many as --rows says",

@@ -58,8 +58,8 @@ struct Convert {
   Convert() {
     options.about(
         "Writes a model in another element type, another division into files, with a tied or untied head, or as a GGUF "
-        "file for llama.cpp and ollama, and a GGUF file as a model directory; or an adapter in the format of PEFT or "
-        "mlx-lm. The input is not changed.");
+        "file for llama.cpp and ollama, and a GGUF file as a model directory; or an adapter in the format of PEFT, "
+        "mlx-lm or GGUF. The input is not changed.");
     options.positional("PATH", what.input, "a model or adapter directory, or a GGUF file");
     options.text("output", output, "the new directory; with --format gguf the new file, FILE.gguf", "PATH");
     options.text("dtype", what.dtype,

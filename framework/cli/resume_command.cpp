@@ -76,6 +76,13 @@ std::string checkpoint_of(const std::string& directory, const std::string& folde
                   train_command(record, "", program_name()));
 }
 
+// Without a hostfile `dml launch` refuses --interface, which earlier versions ignored and recorded.
+void leave_out_interface(std::vector<std::string>& launch) {
+  if (std::ranges::find(launch, "--hostfile") != launch.end()) return;
+  const auto option = std::ranges::find(launch, "--interface");
+  if (std::ssize(launch) - (option - launch.begin()) >= 2) launch.erase(option, option + 2);
+}
+
 int resume(const std::vector<std::string>& words) {
   Resume r;
   r.options.parse(words);
@@ -86,6 +93,7 @@ int resume(const std::vector<std::string>& words) {
   RunRecord record = read_run_record(folder);
   const std::string from = checkpoint_of(directory, folder, record);
   follow(record, folder);
+  leave_out_interface(record.launch);
   for (const Override& o : r.overrides) {
     if (o.key == "output_dir")
       throw UserError(

@@ -289,7 +289,7 @@ class Builder {
   CheckLimits limits_;
   ProblemSink problem_;
   std::int64_t found_ = 0;
-  RowProblems bad_rows_;  // of the dataset that is being read
+  RowProblems bad_rows_{limits_.same_problem};  // of the dataset that is being read
   std::vector<std::string> doubts_, partial_;
   std::vector<SourceFile> sources_;
   std::vector<DatasetRange> ranges_;

@@ -42,10 +42,11 @@ using DroppedSink = std::function<void(const DroppedRow&)>;
 
 /// How much of the data a check reads, and who is told of dropped rows.
 struct CheckLimits {
-  std::int64_t rows = INT64_MAX;         // of each dataset
-  std::size_t bytes = SIZE_MAX;          // of the rows of each dataset; the row that exceeds it is the last one read
-  bool all_datasets = true;              // false: some are missing, so the splits are not checked
-  const DroppedSink* dropped = nullptr;  // called with every dropped row, in order
+  std::int64_t rows = INT64_MAX;          // of each dataset
+  std::size_t bytes = SIZE_MAX;           // of the rows of each dataset; the row that exceeds it is the last one read
+  bool all_datasets = true;               // false: some are missing, so the splits are not checked
+  const DroppedSink* dropped = nullptr;   // called with every dropped row, in order
+  std::int64_t same_problem = INT64_MAX;  // reported rows of a dataset with the same problem; the others are counted
 };
 
 /// The findings of a check besides problems.
@@ -63,7 +64,7 @@ struct DataCheck {
 using ProblemSink = std::function<void(const Problem&)>;
 
 /// Reads, renders and tokenizes like build_arrays(), but writes nothing. Passes everything that build_arrays() would
-/// reject to `problem`, in the order of the rows; of rows with the same reason the first ones, then their number.
+/// reject to `problem`, in the order of the rows.
 DataCheck check_rows(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
                      const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
                      const CheckLimits& limits, const ProblemSink& problem);

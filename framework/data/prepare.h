@@ -30,8 +30,8 @@ struct PrepareOptions {
 Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                  const Tokenizer& tokenizer, const PrepareOptions& options = {});
 
-/// Passes every error of prepare() to `problem`, by the same code, and writes nothing; of the rows of a dataset that
-/// have the same problem the first 20, then their number. With limits, only the first rows of each dataset are read.
+/// Passes every error of prepare() to `problem`, by the same code, and writes nothing. With limits, only the first rows
+/// of each dataset are read, and only some of those with the same problem are reported.
 DataCheck check_data(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                      const Tokenizer& tokenizer, CheckLimits limits, const ProblemSink& problem);
 /// The part of the check that needs no tokenizer: missing files, unknown file formats, unknown types.

@@ -11,12 +11,13 @@ namespace dml {
 /// The problems of the rows of a dataset, by their reason: the message without place, numbers and quoted values.
 class RowProblems {
  public:
-  static constexpr std::int64_t kMostOfAReason = 20;
+  /// `most`: how many rows of a reason are reported.
+  explicit RowProblems(std::int64_t most) : most_(most) {}
 
   /// Counts a row; whether it is one of the first of its reason. `text` may begin with `place`.
   bool add(const std::string& place, const std::string& text);
   /// A line for each reason of which more rows were added, and begins anew: "rows.jsonl:1: 80 more rows have the same
-  /// problem", with the first row of the reason.
+  /// problem …", with the first row of the reason.
   std::vector<std::string> take_rest();
 
  private:
@@ -24,6 +25,7 @@ class RowProblems {
     std::string first;  // place
     std::int64_t rows = 0;
   };
+  std::int64_t most_;
   std::vector<Reason> reasons_;
   std::map<std::string, std::size_t> known_;
 };

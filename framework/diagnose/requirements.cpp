@@ -74,6 +74,7 @@ std::int64_t added_checkpoints(const TrainSection& train, const Calendar& calend
   std::int64_t room = most_checkpoints(train, calendar.checkpoints());
   if (!from.empty()) {
     const std::int64_t step = load_train_state(from).step;
+    if (calendar.checkpoints(step) == 0) return 0;
     room -= std::ranges::count_if(list_checkpoints(train.output_dir), [&](auto& c) { return c.step <= step; });
     room = std::min(room, calendar.checkpoints(step));
   }

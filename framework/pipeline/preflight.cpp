@@ -38,7 +38,7 @@ namespace dml {
 namespace {
 
 // A dataset of up to this size is read completely, which takes seconds.
-constexpr CheckLimits kFirstRows{.bytes = std::size_t{32} << 20};
+constexpr CheckLimits kFirstRows{.bytes = std::size_t{32} << 20, .same_problem = 20};
 
 // The recipe's key for a field of PEFT's config: "modules_to_save" is lora_modules_to_save.
 std::string recipe_key(const std::string& field) {

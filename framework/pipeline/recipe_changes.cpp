@@ -113,7 +113,8 @@ std::string changes_text(const std::vector<RecipeChange>& changes) {
   std::string text;
   for (const RecipeChange& c : changes) {
     text += text.empty() ? "" : ", ";
-    if (std::max(c.before.size(), c.after.size()) > kLongestShown) text += c.key;
+    const bool table = c.before.starts_with(' ') || c.after.starts_with(' ');
+    if (table || std::max(c.before.size(), c.after.size()) > kLongestShown) text += c.key;
     else text += fmt::format("{} {} → {}", c.key, value_text(c.before), value_text(c.after));
   }
   return text;

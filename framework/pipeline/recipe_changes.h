@@ -20,7 +20,7 @@ std::vector<RecipeChange> recipe_changes(const std::string& before, const std::s
 /// are compared entry by entry, and so are long lists of values, unless entries were inserted or removed before the
 /// end.
 std::vector<RecipeChange> setting_changes(const Json& before, const Json& after);
-/// "num_epochs 2 → 3, lora_r 8 → 16"; long values are not shown.
+/// "num_epochs 2 → 3, lora_r 8 → 16"; long values and tables are not shown.
 std::string changes_text(const std::vector<RecipeChange>& changes);
 
 }  // namespace dml

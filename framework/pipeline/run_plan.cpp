@@ -107,11 +107,11 @@ std::string digest_of_start_adapter(const Recipe& recipe) {
   return digest_of_adapter(*recipe.adapter.lora_model_dir, p.sampling() && p.beta() > 0 && !p.moves_reference());
 }
 
-void warn_of_idle_evals(const EvalSection& section, std::int64_t steps) {
-  for (const EvalEntry& e : section.evals)
+void warn_of_idle_evals(const Recipe& recipe, std::int64_t steps) {
+  const char* when = recipe.train.eval_on_start ? "measured only before the first step" : "never measured";
+  for (const EvalEntry& e : recipe.evaluation.evals)
     if (e.every > steps)
-      log_warning("evals: '{}' is never measured: 'every' is {}, and the run has only {} steps", e.name, *e.every,
-                  steps);
+      log_warning("evals: '{}' is {}: 'every' is {}, and the run has only {} steps", e.name, when, *e.every, steps);
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       step_parts{model(), *objective, *strategy, *optimizer, comm} {
   comm.set_timeout(recipe.distribution.dist_timeout);
   if (const std::string advice = optimizer->advice(); !advice.empty()) log_warning("{}", advice);
-  warn_of_idle_evals(recipe.evaluation, data.schedule.steps());
+  warn_of_idle_evals(recipe, data.schedule.steps());
   fault_point("load", comm.rank());
   plan_memory();
   if (comm.size() == 1) plan_copies();  // after the ranks agree
