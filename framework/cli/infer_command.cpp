@@ -61,7 +61,8 @@ struct Infer {
                  "requests in OpenAI's batch format",
                  "FILE");
     options.text("output", output, "the file for the rows of --input, each with \"output\" added", "FILE");
-    options.flag("resume", resume, "continue FILE.partial, which an interrupted run with the same options has left");
+    options.flag("resume", resume,
+                 "continue FILE.partial, which an interrupted run with the same options has left, or FILE");
     options.flag("chat", chat, "have a conversation in the terminal; /help lists its commands");
     options.integer(
         "max-new-tokens", max_new_tokens,

@@ -45,7 +45,7 @@ struct Score {
     options.text("output", output, "where to write; default: scores.jsonl in output_dir, with --input standard output",
                  "FILE");
     options.flag("resume", resume,
-                 "with --input and --output: continue FILE.partial, which an interrupted run has left");
+                 "with --input and --output: continue FILE.partial, which an interrupted run has left, or FILE");
     options.take_overrides(overrides);
   }
 };

@@ -78,7 +78,8 @@ struct Serve {
                  "answer the requests of a file, one {\"custom_id\", \"method\", \"url\", \"body\"} a line, then exit",
                  "FILE");
     options.text("output", output, "the file for the answers to --input, as OpenAI's batches have them", "FILE");
-    options.flag("resume", resume, "continue FILE.partial, which an interrupted run with the same options has left");
+    options.flag("resume", resume,
+                 "continue FILE.partial, which an interrupted run with the same options has left, or FILE");
     options.integer("threads", threads, "threads (all cores)");
     options.take_overrides(overrides);
   }

@@ -42,31 +42,38 @@ KeptRows::KeptRows(std::string path, bool resume)
 }
 
 KeptRows::~KeptRows() {
-  if (file_ && !partial_.empty() && rows_ == 0) unlink(partial_.c_str());
+  if (file_ && !partial_.empty() && rows_ == copied_) unlink(partial_.c_str());
 }
 
 // Reads the complete rows. The last row is dropped if the process was killed while writing it.
 void KeptRows::take_earlier() {
+  const bool unfinished = std::filesystem::file_size(partial_) > 0;
   constexpr std::size_t kLargest = std::size_t{1} << 36;
-  const std::string text = read_file(partial_, kLargest);
+  earlier_in_ = unfinished || !file_exists(target_) ? partial_ : path_;
+  const std::string text = read_file(earlier_in_, kLargest);
   for (std::size_t end; (end = text.find('\n', bytes_)) != text.npos; bytes_ = end + 1)
     earlier_.push_back(text.substr(bytes_, end - bytes_));
   rows_ = earlier_.size();
-  if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) throw IoError(partial_, "cannot truncate");
-  if (rows_ > 0) log_info("{}: continued after its {} rows", partial_, rows_);
+  if (earlier_in_ == partial_) {
+    if (ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) throw IoError(partial_, "cannot truncate");
+  } else {
+    write_all(file_.get(), text.data(), bytes_, partial_);
+    copied_ = rows_;
+  }
+  if (rows_ > 0) log_info("{}: continued after its {} rows", earlier_in_, rows_);
 }
 
-std::string KeptRows::place(std::size_t row) const { return fmt::format("{}:{}", partial_, row + 1); }
+std::string KeptRows::place(std::size_t row) const { return fmt::format("{}:{}", earlier_in_, row + 1); }
 
 void KeptRows::refuse(std::size_t row) const {
   throw UserError(
-      "--resume: {} is not the result of row {} of --input; was it written for another file, or with other options?",
-      place(row), row + 1);
+      "--resume: {} is not the result of row {} of --input; was it written for another file, or with other options?{}",
+      place(row), row + 1, copied_ > 0 ? " Without --resume the file is replaced" : "");
 }
 
 void KeptRows::require_at_most(std::size_t total) const {
   if (earlier_.size() > total)
-    throw UserError("--resume: {} has {} rows, --input has {}; was it written for another file?", partial_,
+    throw UserError("--resume: {} has {} rows, --input has {}; was it written for another file?", earlier_in_,
                     earlier_.size(), total);
 }
 

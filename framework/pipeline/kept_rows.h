@@ -19,17 +19,18 @@ namespace dml {
 
 class KeptRows {
  public:
-  /// `resume`: continues PATH.partial if it exists. Without `resume`, a PATH.partial that exists is a UserError. A path
+  /// `resume`: continues PATH.partial, or, if it does not exist, a PATH that is complete: for the same input nothing is
+  /// left to compute, for a longer one its end. Without `resume`, a PATH.partial that exists is a UserError. A path
   /// that cannot be replaced (a device, a pipe) is written directly.
   KeptRows(std::string path, bool resume);
   /// The name of PATH.partial; "" for a path that is written directly.
   static std::string partial_name(const std::string& path);
-  /// Without commit(), removes a file without rows.
+  /// Without commit(), removes a file without rows of its own.
   ~KeptRows();
   KeptRows(const KeptRows&) = delete;
   KeptRows& operator=(const KeptRows&) = delete;
 
-  /// The rows of the run that is continued, and where each of them is ("PATH.partial:3").
+  /// The rows of the run that is continued, and where each of them is ("PATH.partial:3", "PATH:3").
   const std::vector<std::string>& earlier() const { return earlier_; }
   std::string place(std::size_t row) const;
   /// UserError: this earlier row is not what the present run would have written.
@@ -54,7 +55,8 @@ class KeptRows {
   std::optional<UnfinishedOutput> unfinished_;
   Descriptor file_;
   std::vector<std::string> earlier_;
-  std::size_t rows_ = 0, bytes_ = 0;  // in the file
+  std::string earlier_in_;                         // the file that they were read from
+  std::size_t rows_ = 0, bytes_ = 0, copied_ = 0;  // in the new file; copied_: rows copied from PATH
 };
 
 }  // namespace dml
