@@ -24,9 +24,9 @@ std::string decoded_answer(const Tokenizer& tokenizer) {
   return prompts.answer(prompt, {whole.begin() + std::ssize(prompt), whole.end()}, true);
 }
 
-std::vector<Token> trained_tokens(const Rendered& row, const Tokenizer& tokenizer) {
+std::vector<Token> trained_tokens(const Example& example) {
   std::vector<Token> out;
-  for (Token label : assemble(row, tokenizer).labels)
+  for (Token label : example.labels)
     if (label != kIgnore) out.push_back(label);
   return out;
 }
@@ -44,13 +44,37 @@ TEST(EvalAnswers, AreDecodedWithoutTheirPrompt) {
   EXPECT_EQ(decoded_answer(ByteTokenizer()), " reads");
 }
 
-// A tokenizer that begins each text with a space must not put one between a prompt and its answer.
-TEST(EvalContinuations, AreTokenizedWithTheirPromptWhereNothingIsBetween) {
-  const testing_tools::TemporaryFolder folder;
-  write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
-  const auto tokenizer = load_tokenizer(folder.path());
+// With a tokenizer that begins each text with a space.
+class EvalContinuations : public testing::Test {
+ protected:
+  EvalContinuations() {
+    write_file(folder_ / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
+    tokenizer = load_tokenizer(folder_.path());
+    spec.vocab = tokenizer->size();
+  }
+  static Recipe recipe_of(const std::string& type, RowKind rows = RowKind::text) {
+    Recipe recipe;
+    recipe.data.rows = rows;
+    recipe.data.datasets.resize(1);
+    recipe.data.datasets[0].type.name = type;
+    return recipe;
+  }
+  // The row as training tokenizes it.
+  Example trained(const Recipe& recipe, const Json& row) const {
+    const auto strategy =
+        make_prompt_strategy(prompt_context(recipe.data, recipe.templates, recipe.data.datasets[0], *tokenizer));
+    return assemble(strategy->render(row).at(0), *tokenizer);
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer;
   ModelSpec spec;
-  spec.vocab = tokenizer->size();
+
+ private:
+  const testing_tools::TemporaryFolder folder_;
+};
+
+// A tokenizer that begins each text with a space must not put one between a prompt and its answer.
+TEST_F(EvalContinuations, AreTokenizedWithTheirPromptWhereNothingIsBetween) {
   const Json row{{"prompt", "The bak"}};
   const AnsweringPrompts without(nullptr, *tokenizer, spec);
   const auto plain = without.continued(row, "er reads", false), raw = without.continued(row, "er reads", true);
@@ -60,45 +84,30 @@ TEST(EvalContinuations, AreTokenizedWithTheirPromptWhereNothingIsBetween) {
   EXPECT_THROW(without.continued(Json::object(), "x", false), UserError);
 
   for (const std::string chat_template : {"chatml", "llama2"}) {
-    Recipe recipe;
+    Recipe recipe = recipe_of("chat_template");
     recipe.templates.chat_template = chat_template;
-    recipe.data.datasets.resize(1);
-    recipe.data.datasets[0].type.name = "chat_template";
     const AnsweringPrompts prompts(&recipe, *tokenizer, spec);
     const auto both = prompts.continued(row, "The baker reads", false);
     EXPECT_EQ(both.context, prompts.prompt(row, false));
-    const auto strategy =
-        make_prompt_strategy(prompt_context(recipe.data, recipe.templates, recipe.data.datasets[0], *tokenizer));
     const Json said{
         {"messages",
          {{{"role", "user"}, {"content", "The bak"}}, {{"role", "assistant"}, {"content", "The baker reads"}}}}};
-    const std::vector<Token> trained = trained_tokens(strategy->render(said).at(0), *tokenizer);
-    EXPECT_THAT(trained, BeginsWith(both.continuation)) << chat_template;
+    EXPECT_THAT(trained_tokens(trained(recipe, said)), BeginsWith(both.continuation)) << chat_template;
   }
 }
 
 // As in training: formats of pairs and prompt_completion are one text, those of instructions are not.
-TEST(EvalContinuations, AreTokenizedAsInTraining) {
-  const testing_tools::TemporaryFolder folder;
-  write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
-  const auto tokenizer = load_tokenizer(folder.path());
-  ModelSpec spec;
-  spec.vocab = tokenizer->size();
+TEST_F(EvalContinuations, AreTokenizedAsInTraining) {
   const std::string said = "The baker reads";
   const Json row{{"prompt", "The bak"}, {"question", "The bak"}, {"instruction", "The bak"},
                  {"chosen", said},      {"rejected", "No one"},  {"completion", said},
                  {"output", said}};
   bool together = true;
   for (const std::string type : {"chatml.intel", "prompt_completion", "alpaca"}) {
-    Recipe recipe;
-    recipe.data.rows = type == "chatml.intel" ? RowKind::pairs : RowKind::text;
-    recipe.data.datasets.resize(1);
-    recipe.data.datasets[0].type.name = type;
+    const Recipe recipe = recipe_of(type, type == "chatml.intel" ? RowKind::pairs : RowKind::text);
     const AnsweringPrompts prompts(&recipe, *tokenizer, spec);
     const auto both = prompts.continued(row, said, false);
-    const auto strategy =
-        make_prompt_strategy(prompt_context(recipe.data, recipe.templates, recipe.data.datasets[0], *tokenizer));
-    EXPECT_THAT(trained_tokens(strategy->render(row).at(0), *tokenizer), BeginsWith(both.continuation)) << type;
+    EXPECT_THAT(trained_tokens(trained(recipe, row)), BeginsWith(both.continuation)) << type;
     EXPECT_EQ(both.context, prompts.prompt({{"prompt", "The bak"}}, false)) << type;
     together = together && both.continuation != prompts.plain(said);
     EXPECT_EQ(together, type != "alpaca") << type;
@@ -106,41 +115,25 @@ TEST(EvalContinuations, AreTokenizedAsInTraining) {
 }
 
 // Segments and texts that have their own special tokens, which are parsed as in training.
-TEST(EvalContinuations, OfTextsWithTheirOwnMarkupAreTokenizedAsInTraining) {
-  const testing_tools::TemporaryFolder folder;
-  write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
-  const auto tokenizer = load_tokenizer(folder.path());
-  ModelSpec spec;
-  spec.vocab = tokenizer->size();
+TEST_F(EvalContinuations, OfTextsWithTheirOwnMarkupAreTokenizedAsInTraining) {
   const std::string asked = "<s>The bak", said = "The baker reads</s>";
   const Json row{{"prompt", asked},
                  {"chosen", said},
                  {"rejected", "No"},
                  {"segments", {{{"label", false}, {"text", asked}}, {{"label", true}, {"text", said}}}}};
   for (const std::string type : {"input_output", "passthrough"}) {
-    Recipe recipe;
-    recipe.data.rows = type == "passthrough" ? RowKind::pairs : RowKind::text;
-    recipe.data.datasets.resize(1);
-    recipe.data.datasets[0].type.name = type;
+    const Recipe recipe = recipe_of(type, type == "passthrough" ? RowKind::pairs : RowKind::text);
     const AnsweringPrompts prompts(&recipe, *tokenizer, spec);
     const auto both = prompts.continued({{"prompt", asked}}, said, false);
-    const auto strategy =
-        make_prompt_strategy(prompt_context(recipe.data, recipe.templates, recipe.data.datasets[0], *tokenizer));
-    const Example example = assemble(strategy->render(row).at(0), *tokenizer);
     std::vector<Token> whole = both.context;
     whole.insert(whole.end(), both.continuation.begin(), both.continuation.end());
-    EXPECT_EQ(whole, example.ids) << type;
+    EXPECT_EQ(whole, trained(recipe, row).ids) << type;
     EXPECT_EQ(both.continuation.back(), *tokenizer->eos) << type;
   }
 }
 
 // Without --raw, text of a prompt spells no special tokens, as in training.
-TEST(EvalPrompts, SpellSpecialTokensOnlyIfRaw) {
-  const testing_tools::TemporaryFolder folder;
-  write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
-  const auto tokenizer = load_tokenizer(folder.path());
-  ModelSpec spec;
-  spec.vocab = tokenizer->size();
+TEST_F(EvalContinuations, SpellSpecialTokensOnlyIfRaw) {
   const AnsweringPrompts prompts(nullptr, *tokenizer, spec);
   const Json row{{"prompt", "a" + tokenizer->piece(*tokenizer->eos)}};
   EXPECT_EQ(prompts.prompt(row, true).back(), *tokenizer->eos);
