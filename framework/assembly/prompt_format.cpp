@@ -232,7 +232,7 @@ void require_rows(const std::vector<Token>& ids, const Tokenizer& tokenizer, std
 std::string portable_chat_template(const Recipe& recipe, const Tokenizer& tokenizer) {
   const DatasetEntry dataset = answering_dataset(&recipe);
   // A reward model reads prompt and answer as one text, in which special tokens are parsed; a template's would not be.
-  // One of steps reads these between its separators.
+  // A process reward model reads steps, each with its separator.
   const bool judges = recipe.model.task == ModelTask::reward && dataset.type.name == kPassthrough;
   if (continues_text(dataset) || judges || recipe.model.task == ModelTask::process_reward) return "";
   const PromptContext context = answering_context(prompt_context(recipe.data, recipe.templates, dataset, tokenizer));

@@ -62,7 +62,7 @@ struct Infer {
                  "FILE");
     options.text("output", output, "the file for the rows of --input, each with \"output\" added", "FILE");
     options.flag("resume", resume,
-                 "continue FILE.partial, which an interrupted run with the same options has left, or FILE");
+                 "continue FILE.partial, which an interrupted run with the same options has left, or a complete FILE");
     options.flag("chat", chat, "have a conversation in the terminal; /help lists its commands");
     options.integer(
         "max-new-tokens", max_new_tokens,

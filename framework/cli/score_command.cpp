@@ -44,8 +44,9 @@ struct Score {
     options.text("adapter", adapter, "this adapter instead of the one in output_dir; none: the base alone", "DIR");
     options.text("output", output, "where to write; default: scores.jsonl in output_dir, with --input standard output",
                  "FILE");
-    options.flag("resume", resume,
-                 "with --input and --output: continue FILE.partial, which an interrupted run has left, or FILE");
+    options.flag(
+        "resume", resume,
+        "with --input and --output: continue FILE.partial, which an interrupted run has left, or a complete FILE");
     options.take_overrides(overrides);
   }
 };

@@ -79,7 +79,7 @@ struct Serve {
                  "FILE");
     options.text("output", output, "the file for the answers to --input, as OpenAI's batches have them", "FILE");
     options.flag("resume", resume,
-                 "continue FILE.partial, which an interrupted run with the same options has left, or FILE");
+                 "continue FILE.partial, which an interrupted run with the same options has left, or a complete FILE");
     options.integer("threads", threads, "threads (all cores)");
     options.take_overrides(overrides);
   }

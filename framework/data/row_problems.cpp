@@ -9,6 +9,7 @@
 namespace dml {
 namespace {
 
+// The message without its place, numbers and quoted values.
 std::string reason_of(const std::string& place, std::string_view text) {
   if (text.starts_with(place)) text.remove_prefix(place.size());
   std::string out;

@@ -106,7 +106,7 @@ SourceFile readable_source(const std::string& path, const std::optional<std::str
     throw UserError("{}: {} files are read where they lie, not in archives; unpack the archive", path,
                     name_of(file.form));
   if (row_extension(path) != ascii_lower(fs::path(path).extension().string()))
-    throw UserError("{}: {} files are not read compressed; unpack it first", path, name_of(file.form));
+    throw UserError("{}: compressed {} files are not supported; decompress the file first", path, name_of(file.form));
   return file;
 }
 

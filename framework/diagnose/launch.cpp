@@ -70,10 +70,10 @@ void check_hostfile(const std::string& path) {
   bool any = false;
   for (const auto [number, line] : Lines(text)) {
     const std::string_view host = trim(line.substr(0, line.find('#')));
-    if (!is_host(host)) throw UserError("--hostfile {}:{}: this line is no host; {}", path, number, kHostLine);
+    if (!is_host(host)) throw UserError("--hostfile {}:{}: this line is not a host; {}", path, number, kHostLine);
     any |= !host.empty();
   }
-  if (!any) throw UserError("--hostfile {}: names no host; {}", path, kHostLine);
+  if (!any) throw UserError("--hostfile {}: the file names no hosts; {}", path, kHostLine);
 }
 
 }  // namespace

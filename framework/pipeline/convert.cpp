@@ -245,7 +245,7 @@ void convert(const Conversion& c) {
          {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{tied_option(c), c.tied.has_value()}})
       if (given) throw UserError("{} is for models; {} is an adapter", name, c.input);
   if (is_adapter && !c.format) throw UserError("{} is an adapter: give --format peft, mlx or gguf", c.input);
-  if (!is_adapter && c.base_model) throw UserError("--base-model is for adapters, and {} is none", c.input);
+  if (!is_adapter && c.base_model) throw UserError("--base-model is for adapters, and {} is not an adapter", c.input);
   if (c.format == "gguf") return is_adapter ? convert_adapter_to_gguf(c) : convert_to_gguf(c);
   if (fs::exists(c.output) && !(fs::is_directory(c.output) && fs::is_empty(c.output)))
     throw UserError("--output: {} exists; choose a new directory", c.output);

@@ -205,7 +205,7 @@ class Finder {
     if (!whole_conversation()) return false;
     if (const SampledColumn* label = column("label"); label && label->labels > 0 && label->others == 0)
       facts_.notes.push_back(fmt::format(
-          "'{}' is not read: answers are trained whether it is true or false; for rl: kto, move the last message of "
+          "'{}' is not read: the recipe trains on all answers, true or false; for rl: kto, move the last message of "
           "each row to a column 'completion'",
           label->name));
     return true;

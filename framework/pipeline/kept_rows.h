@@ -25,7 +25,7 @@ class KeptRows {
   KeptRows(std::string path, bool resume);
   /// The name of PATH.partial; "" for a path that is written directly.
   static std::string partial_name(const std::string& path);
-  /// Without commit(), removes a file without rows of its own.
+  /// Without commit(), removes PATH.partial if it has no rows beside those copied from PATH.
   ~KeptRows();
   KeptRows(const KeptRows&) = delete;
   KeptRows& operator=(const KeptRows&) = delete;

@@ -41,7 +41,7 @@ class GridReader {
         const auto first = std::ranges::find(out, choice.settings, &SweepCombination::settings);
         if (first == out.end()) out.push_back(std::move(choice));
         else if (key.text != kPairs)
-          report_.error(value.place, fmt::format("'{}' has the value {} also at {}", key.text,
+          report_.error(value.place, fmt::format("'{}' has the value {} twice; the first is at {}", key.text,
                                                  dump(choice.settings[key.text]), first->places.at(key.text)));
       }
     if (out.empty()) out.emplace_back();

@@ -123,6 +123,7 @@ class Passthrough : public PromptStrategy {
 
   std::vector<Rendered> render(const Json& record) const override { return strategy(record).render(record); }
   Rendered prompt(const Json& record) const override { return strategy(record).prompt(record); }
+  // For rows of texts; those of messages are asked through the chat template (assembly/prompt_format.h).
   void add_answer(Rendered& prompt, std::string_view answer) const override { text_->add_answer(prompt, answer); }
   std::string fingerprint() const override {
     return text_->fingerprint() + (chat_ ? chat_->fingerprint() : std::string());

@@ -236,8 +236,7 @@ void add_order(Table& t) {
         {.example = "true"});
   t.add("dataset_exact_deduplication", &S::dataset_exact_deduplication,
         "Drop examples that equal an earlier one, even one that the weight of its dataset leaves out, and training "
-        "examples "
-        "that are in test_datasets.",
+        "examples that are in test_datasets.",
         {.example = "true"});
   t.add("dataset_near_deduplication", &S::dataset_near_deduplication,
         "Drop examples that nearly equal an earlier one, and training examples that nearly equal one in test_datasets.",

@@ -12,9 +12,8 @@ struct IdleKey {
 };
 
 bool adapts(const Recipe& r) { return r.adapter.adapter != AdapterKind::none; }
-bool starts_an_adapter(const Recipe& r) { return r.adapter.creates_adapter(); }
 bool freezes_embedding_and_head(const Recipe& r) {
-  return starts_an_adapter(r) && r.adapter.lora_modules_to_save.empty() &&
+  return r.adapter.creates_adapter() && r.adapter.lora_modules_to_save.empty() &&
          r.adapter.peft_trainable_token_indices.empty();
 }
 bool writes_no_wandb(const Recipe& r) { return !r.log.use_wandb && !r.log.wandb_project; }
@@ -32,9 +31,11 @@ bool applies_no_chat_template(const Recipe& r) {
 // Keys of an adapter are left to check_adapter where there is none.
 constexpr IdleKey kIdleKeys[] = {
     {"loftq_iter", "peft_init_lora_weights: loftq",
-     [](const Recipe& r) { return starts_an_adapter(r) && r.adapter.peft_init_lora_weights != LoraInit::loftq; }},
+     [](const Recipe& r) {
+       return r.adapter.creates_adapter() && r.adapter.peft_init_lora_weights != LoraInit::loftq;
+     }},
     {"peft_ensure_weight_tying", "lora_modules_to_save",
-     [](const Recipe& r) { return starts_an_adapter(r) && r.adapter.lora_modules_to_save.empty(); }},
+     [](const Recipe& r) { return r.adapter.creates_adapter() && r.adapter.lora_modules_to_save.empty(); }},
     {"loraplus_lr_embedding", "loraplus_lr_ratio",
      [](const Recipe& r) { return adapts(r) && !r.adapter.loraplus_lr_ratio; }},
     {"quantized_cache_path", "load_in_4bit or load_in_8bit",

@@ -379,7 +379,7 @@ TEST_F(Records, RefusesCompressedTables) {
     gzputs(gz, text);
     gzclose(gz);
     EXPECT_THAT(error_of<UserError>([&] { find(path(name)); }),
-                HasSubstr("files are not read compressed; unpack it first"));
+                HasSubstr("files are not supported; decompress the file first"));
   }
   EXPECT_EQ(find(write("a.parquet", "PAR1"))[0].form, RowForm::parquet);
 }

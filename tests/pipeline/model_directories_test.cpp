@@ -260,7 +260,7 @@ TEST_F(Directories, AreRefusedWhereAConversionMakesNoSense) {
   }
   for (const std::optional<std::string>& format : {std::optional<std::string>(), std::optional<std::string>("gguf")})
     EXPECT_EQ(problem({.input = model("qwen2"), .output = at("x"), .format = format, .base_model = model("qwen2")}),
-              "--base-model is for adapters, and " + model("qwen2") + " is none");
+              "--base-model is for adapters, and " + model("qwen2") + " is not an adapter");
   EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .format = "mlx"}),
               testing::HasSubstr("becomes gguf or safetensors"));
   EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .dtype = "f8"}),

@@ -78,8 +78,8 @@ TEST(SweepGrid, TakesAValueOnce) {
     ADD_FAILURE();
   } catch (const UserError& e) {
     EXPECT_STREQ(e.what(),
-                 "g.yml:1:24: 'learning_rate' has the value 0.001 also at g.yml:1:17\n"
-                 "g.yml:2:14: 'seed' has the value 1 also at g.yml:2:8");
+                 "g.yml:1:24: 'learning_rate' has the value 0.001 twice; the first is at g.yml:1:17\n"
+                 "g.yml:2:14: 'seed' has the value 1 twice; the first is at g.yml:2:8");
   }
   EXPECT_EQ(grid_of("_: [{seed: 1}, {lora_r: 4}, {seed: 1}]\n").size(), 2u) << "equal tables are one entry";
 }
