@@ -4,8 +4,7 @@
 #include <array>
 
 #include "assembly/model_location.h"
-#include "checkpoint/adapter_io.h"
-#include "core/directory.h"
+#include "assembly/trained_result.h"
 #include "core/error.h"
 #include "core/files.h"
 
@@ -104,18 +103,15 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
     if (!adapters.empty() && !alone)
       throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
     const bool base_alone = alone && !out.section.base_model.empty();
-    if (!base_alone && directory_has(recipe->train.output_dir, "config.json")) {
-      out.section = ModelSection{};
-      out.section.base_model = recipe->train.output_dir;
-    } else if (out.section.base_model.empty()) {
+    if (const auto trained = base_alone ? std::nullopt : trained_model(*recipe)) out.section = *trained;
+    else if (out.section.base_model.empty())
       throw UserError("{}: no trained model there yet; run dml train first", recipe->train.output_dir);
-    }
   } else if (adapters.empty()) {
-    if (holds_adapter(recipe->train.output_dir)) out.adapters = {recipe->train.output_dir};
-    else if (recipe->adapter.lora_model_dir) out.adapters = {*recipe->adapter.lora_model_dir};
-    else
+    const auto trained = trained_adapter(*recipe);
+    if (!trained)
       throw UserError("{}: no adapter there yet; run dml train first, or use the base alone with --adapter none",
                       recipe->train.output_dir);
+    out.adapters = {*trained};
   }
   if (alone) out.adapters.clear();
   out.generation_directory = model_directory(out.section.base_model);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "assembly/model_location.h"
+#include "assembly/trained_result.h"
 #include "assembly/vocabulary.h"
 #include "checkpoint/adapter_io.h"
 #include "core/directory.h"
@@ -20,10 +21,8 @@ std::vector<ComparedModel> trained_models(const Recipe& recipe, std::vector<std:
     if (!adapters.empty())
       throw UserError("--adapter: this recipe trains the whole model; name a recipe that trains an adapter");
     ModelSection section = recipe.model;
-    if (directory_has(output_dir, "config.json")) {
-      section = ModelSection{};
-      section.base_model = output_dir;
-      section.task = recipe.model.task;
+    if (const auto trained = trained_model(recipe)) {
+      section = *trained;
       if (has_head && base_is_there(recipe.model)) out.push_back({"base", recipe.model, {}});
     }
     if (section.base_model.empty()) throw UserError("{}: no trained model there yet; run dml train first", output_dir);
@@ -31,10 +30,7 @@ std::vector<ComparedModel> trained_models(const Recipe& recipe, std::vector<std:
     return out;
   }
   if (has_head && adapters == std::vector<std::string>{"none"}) return {{"base", recipe.model, {}}};
-  if (adapters.empty()) {
-    const bool trained = holds_adapter(output_dir);
-    adapters = {trained ? output_dir : recipe.adapter.lora_model_dir.value_or(output_dir)};
-  }
+  if (adapters.empty()) adapters = {trained_adapter(recipe).value_or(output_dir)};
   if (has_head) out.push_back({"base", recipe.model, {}, adapters[0]});
   for (const std::string& directory : adapters) out.push_back({directory, recipe.model, {directory}, directory});
   return out;
