@@ -24,7 +24,7 @@ Json with_contents(Json row) {
   return row;
 }
 
-// Removes what the template writes behind the last text of the conversation.
+// Removes what the template writes after the last text of the conversation.
 void end_with_data(Segment& segment) {
   while (!segment.spans.empty() && segment.spans.back().markup) segment.spans.pop_back();
   segment.text.resize(segment.spans.empty() ? 0 : segment.spans.back().end);
@@ -186,7 +186,7 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
   Segment& segment = rendered.segments.back();
   end_with_data(segment);
   if (said.empty() || !trim(segment.text).ends_with(said))
-    throw UserError("the template does not show the last message as it is");
+    throw UserError("the chat template changes the last message, so the answer cannot continue it");
   mark_reasoning(segment, segment.text.rfind(said));
   segment.end_of_text = false;
   return rendered;

@@ -66,7 +66,8 @@ std::vector<EvalTask> eval_tasks(const EvalSection& section) {
     task.key = key;
     task.fail_below = e.fail_below;
     if (std::ranges::find(tasks, e.name, &EvalTask::name) != tasks.end())
-      problems.add({key + ".name", "", fmt::format("evals: two are called '{}'", e.name)});
+      problems.add(
+          {key + ".name", "", fmt::format("evals: two evaluations are called '{}'; names must be unique", e.name)});
     tasks.push_back(std::move(task));
   }
   problems.raise();

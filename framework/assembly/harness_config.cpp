@@ -148,7 +148,7 @@ class ConfigReader {
     out_.fewshot_delimiter = text("fewshot_delimiter", out_.fewshot_delimiter);
     out_.gen_prefix = text("gen_prefix");
     out_.num_fewshot = whole("num_fewshot", 0);
-    if (!root_.find("doc_to_target")) error("doc_to_target", "'doc_to_target' is missing: what is right of a row");
+    if (!root_.find("doc_to_target")) error("doc_to_target", "'doc_to_target' is missing: the correct answer of a row");
     if (!root_.find("doc_to_text") && out_.output_type != "loglikelihood_rolling")
       error("doc_to_text", "'doc_to_text' is missing: the prompt of a row");
     if (out_.output_type == "multiple_choice" && out_.doc_to_choice.is_null())
@@ -156,7 +156,7 @@ class ConfigReader {
     const Json shots = json("fewshot_config", Json::object());
     const std::string sampler = shots.is_object() ? shots.value("sampler", "first_n") : "";
     if (sampler != "first_n" && sampler != "default")
-      error("fewshot_config", "'fewshot_config' is not supported but for sampler: first_n");
+      error("fewshot_config", "'fewshot_config' is supported only with sampler: first_n");
   }
 
   void read_data() {

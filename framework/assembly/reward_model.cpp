@@ -175,7 +175,7 @@ std::vector<Token> RewardModel::ids(const Json& messages) const {
   if (!template_)
     throw UserError("{}: has no chat template for a conversation; give prompt and answer as texts", base_.directory);
   const std::vector<Rendered> rendered = template_->render(Json{{"messages", messages}});
-  if (rendered.empty()) throw UserError("the chat template makes no text of the conversation");
+  if (rendered.empty()) throw UserError("the chat template renders the conversation as an empty text");
   return assemble(rendered.front(), *tokenizer_).ids;
 }
 

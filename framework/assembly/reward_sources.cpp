@@ -87,7 +87,7 @@ RewardSources::RewardSources(const Recipe& recipe)
   }
   for (const std::string& name : names_)
     if (std::ranges::count(names_, name) > 1)
-      throw UserError("rewards: two are called '{}'; give one of them another with 'name'", name);
+      throw UserError("rewards: two rewards are called '{}'; give one of them another name with 'name'", name);
 }
 
 void RewardSources::load() {

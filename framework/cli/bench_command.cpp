@@ -44,11 +44,12 @@ struct Bench {
     options.text("documents", documents, "file with the length of each document: lines of 'TOKENS TRAINED'", "FILE");
     options.integer("warmup", warmup, "number of steps before the measurement (2)");
     options.integer("steps", steps, "number of steps to measure (6)");
-    options.text("scaling", scaling,
-                 "predicts how the step scales to these numbers of threads, on this machine with one thread: the "
-                 "efficiency of each operation, from the time of its tiles. Of operations that every layer repeats, "
-                 "the first few are measured. Memory bandwidth is not part of it",
-                 "4,16,64");
+    options.text(
+        "scaling", scaling,
+        "predict how efficiently each operation of the step runs on these numbers of threads, from the times of its "
+        "tiles, measured with one thread on this machine. Of operations that every layer repeats, "
+        "the first few are measured. Memory bandwidth is not part of it",
+        "4,16,64");
     options.flag("json", json, "print the result as one JSON object");
     options.take_overrides(overrides);
   }

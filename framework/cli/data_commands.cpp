@@ -109,6 +109,7 @@ struct Tokenize {
       "tokenize --model DIR (--text T | --file F | --input F.jsonl) [--special] [--decode]",
       {"dml tokenize --model DIR --text 'Hello there'", "dml tokenize --model DIR --input texts.jsonl --special"}};
   Tokenize() {
+    options.about("Converts text to token ids or, with --decode, token ids to text.");
     options.text("model", model,
                  "directory with tokenizer.json or tokenizer.model, a GGUF file, or a model in the cache of the Hub",
                  "FILE|DIR");

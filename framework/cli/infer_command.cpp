@@ -118,7 +118,7 @@ void choose_beams(const Infer& in, GenerationOptions& options) {
   options.beams = in.num_beams.value_or(1);
   if (options.beams < 1 || options.beams > kMaxBeams)
     throw UserError("--num-beams: {} is not from 1 to {}", options.beams, kMaxBeams);
-  if (in.length_penalty && options.beams == 1) throw UserError("--length-penalty goes with --num-beams");
+  if (in.length_penalty && options.beams == 1) throw UserError("--length-penalty requires --num-beams");
   options.length_penalty = in.length_penalty.value_or(1);
   if (!(std::abs(options.length_penalty) <= 100))
     throw UserError("--length-penalty: {} is not from -100 to 100", options.length_penalty);
@@ -162,7 +162,7 @@ std::int64_t answers_to_choose_from(const Infer& in, const GenerationOptions& ge
   if (!in.reward) return 0;
   const std::int64_t count = in.best_of.value_or(kUsualBestOf);
   if (count < 2 || count > kMax) throw UserError("--best-of: {} is not from 2 to {}", count, kMax);
-  if (in.chat) throw UserError("--reward goes with --prompt or --input");
+  if (in.chat) throw UserError("--reward requires --prompt or --input");
   if (generation.sampling.greedy || generation.sampling.temperature == 0 || generation.beams > 1)
     throw UserError("--reward needs answers that differ: leave out --greedy, --num-beams and a temperature of 0");
   return count;
@@ -209,7 +209,7 @@ void check_words(const Infer& in) {
     throw UserError("infer needs exactly one of --prompt, --input, --chat");
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
   if (in.output && !in.input) throw UserError("--output is for the answers to --input FILE");
-  if (in.resume && !in.input) throw UserError("--resume goes with --input");
+  if (in.resume && !in.input) throw UserError("--resume requires --input");
   if (in.greedy && (in.temperature.value_or(0) != 0 || in.top_k || in.top_p || in.min_p))
     throw UserError(
         "--greedy takes the most likely token: leave out --temperature, --top-k, --top-p and --min-p, which are for "
@@ -259,7 +259,7 @@ InferOptions infer_options(const Infer& in, const Recipe* recipe) {
   if (options.constraint && options.generation.beams > 1)
     throw UserError("--num-beams: beam search does not support --schema, --regex, --grammar or --choice");
   if (in.stop) options.stops = parse_stops(*in.stop);
-  if (in.logprobs && in.chat) throw UserError("--logprobs goes with --prompt or --input");
+  if (in.logprobs && in.chat) throw UserError("--logprobs requires --prompt or --input");
   return options;
 }
 

@@ -36,7 +36,7 @@ struct Inspect {
                    "dml inspect recipe.yml --row 3          one row: trained and masked tokens",
                    "dml inspect recipe.yml --search pirate  rows that contain this text",
                    "dml inspect recipe.yml --scores scores.jsonl --by difference --lowest",
-                   "dml inspect recipe.yml --html rows.html a page for the browser",
+                   "dml inspect recipe.yml --html rows.html  a page for the browser",
                    "dml inspect last_run_prepared/NEW --diff last_run_prepared/OLD"}};
   Inspect() {
     options.about(
@@ -85,7 +85,7 @@ struct Subject {
       out.open_tokenizer_of_folder(in.model);
       return out;
     }
-    if (in.model) throw UserError("--model goes with a prepared folder; a recipe names its tokenizer");
+    if (in.model) throw UserError("--model is for a prepared folder; a recipe names its tokenizer");
     out.recipe = load_recipe_to_run(in.what, in.overrides, RecipeUse::train, {.weights = false});
     out.tokenizer = open_tokenizer(out.recipe->recipe.model);
     auto self = make_self_comm();
@@ -246,7 +246,10 @@ int inspect(const std::vector<std::string>& words) {
   const bool shows_rows = in.row || in.search || in.packed || in.random || in.scores || (in.rows && !in.html);
   for (const auto& [option, given] : {std::pair{"--split", in.split.has_value()}, {"--ids", in.ids}})
     if (given && !shows_rows)
-      throw UserError("{} goes with --row, --rows, --random, --search, --packed or --scores, which show rows", option);
+      throw UserError("{} requires one of --row, --rows, --random, --search, --packed and --scores, which show rows",
+                      option);
+  if (in.ids && in.scores && in.json)
+    throw UserError("--ids shows tokens: with --scores and --json there are only the values of `dml score`");
   for (const auto& [option, count] : {std::pair{"--rows", in.rows}, std::pair{"--random", in.random}})
     if (count && *count < 1) throw UserError("{}: must be at least 1, is {}", option, *count);
   if (in.html) require_place_of_page("--html", *in.html);

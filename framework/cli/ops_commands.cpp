@@ -1,4 +1,6 @@
 // dml launch, dml doctor, dml ckpt: operating jobs.
+#include <set>
+
 #include "assembly/hub_files.h"
 #include "cli/launching.h"
 #include "cli/options.h"
@@ -18,6 +20,7 @@
 #include "pipeline/output_folder.h"
 #include "pipeline/own_ranks.h"
 #include "pipeline/run_record.h"
+#include "recipe/keys.h"
 
 namespace dml {
 namespace {
@@ -33,7 +36,7 @@ struct Launch {
   Options options{
       "launch",
       "launch [-n N | --autotune | --hostfile FILE [-n N] | --submit slurm [--nodes N] [--ranks-per-node N] "
-      "[--time T]] [--threads N] [--interface NAME] [--dry-run] COMMAND RECIPE …",
+      "[--time T] [--partition NAME] [--account NAME]] [--threads N] [--interface NAME] [--dry-run] COMMAND RECIPE …",
       {"dml launch -n 2 train recipe.yml                  two ranks on this host",
        "dml launch --hostfile hosts train recipe.yml       one rank per slot of the file",
        "dml launch -n 2 --dry-run train recipe.yml         print the mpirun command line",
@@ -46,7 +49,7 @@ struct Launch {
         "ranks, prints it and runs it. On one machine, dml train starts ranks by itself where they are faster.");
     options.integer("ranks", request.ranks,
                     "number of ranks; also -n N. Default: for training without --threads the estimated fastest number, "
-                    "else as many as the cores are enough for; with a hostfile its slots");
+                    "otherwise as many as there are cores for; with a hostfile, one rank per slot");
     for (const char* word : {"-n", "-np"}) options.alias(word, "ranks");
     options.flag("autotune", autotune,
                  "measure the recipe's step with every number of ranks that divides the cores of this host (the others "
@@ -150,6 +153,24 @@ void propose_ranks(LaunchRequest& request) {
   request.ranks = choice.layout.ranks;
 }
 
+// Refuses options of dml launch among the words of the command, unless it or the recipe has one of the same name.
+void refuse_launch_options(const Command& command, const std::vector<std::string>& words) {
+  auto names_of = [](const CommandPage& page) {
+    std::set<std::string> out;
+    for (const CommandOption& option : page.options) out.insert(option.name);
+    return out;
+  };
+  std::set<std::string> theirs = names_of(command.page());
+  for (const std::string& key : keys()) theirs.insert("--" + key);
+  std::set<std::string> refused{"-n", "-np"};
+  for (const std::string& name : names_of(Launch().options.page()))
+    if (!theirs.contains(name)) refused.insert(name);
+  for (const std::string& word : words)
+    if (const std::string name = word.substr(0, word.find('=')); refused.contains(name))
+      throw UserError("launch: {} is an option of dml launch, which come before the command: dml launch {} … {} …",
+                      name, name, command.name);
+}
+
 // Finds here, once, what every rank would refuse.
 void check_command(const Launch& l) {
   const LaunchRequest& request = l.request;
@@ -159,8 +180,7 @@ void check_command(const Launch& l) {
   const std::string& what = request.command[0];
   const auto command = std::ranges::find(commands(), what, &Command::name);
   if (command == commands().end()) throw UserError("launch: unknown command '{}'{}", what, did_you_mean(what, names));
-  if (std::ranges::find(request.command, "-n") != request.command.end())
-    throw UserError("launch: options of launch come before the command: dml launch -n N {} …", what);
+  refuse_launch_options(*command, request.command);
   const bool several = l.submit ? l.nodes.value_or(1) > 1 || l.ranks_per_node.value_or(1) > 1 : request.ranks != 1;
   if (command->ranks == Ranks::one && several)
     throw UserError("launch: dml {} runs in one process; {}", what,
@@ -174,7 +194,7 @@ int launch(const std::vector<std::string>& words) {
   check_command(l);
   if (l.autotune && l.submit) throw UserError("launch: --autotune measures on this host; leave out --submit");
   if (l.request.interface && !l.request.hostfile)
-    throw UserError("launch: --interface goes with --hostfile FILE: it is the network between its hosts");
+    throw UserError("launch: --interface requires --hostfile FILE: it is the network between its hosts");
   if (l.autotune) autotune(l.request);
   if (l.submit) return submit(l);
   for (const auto& [option, given] : {std::pair{"nodes", l.nodes.has_value()},
@@ -273,7 +293,7 @@ int ckpt(const std::vector<std::string>& words) {
   }
   if (c.action != "ls" && c.action != "verify")
     throw UserError("ckpt: unknown action '{}'; choose from ls, verify, rm", c.action);
-  if (c.force) throw UserError("ckpt: --force goes with rm");
+  if (c.force) throw UserError("ckpt: --force is for rm");
   auto rows = checkpoint_rows(c.directory, c.action == "verify", step);
   if (rows.empty() && c.action == "verify") throw UserError("{}: there are no checkpoints to verify", c.directory);
   if (rows.empty()) log_info("No checkpoints in {}", c.directory);

@@ -100,7 +100,7 @@ void list_one(const std::string& what) {
     print("chat_templates\n");
     for (auto& f : chat_formats()) print(fmt::format("  {:<34} {}\n", f.name, f.help));
   } else if (what == "objectives") {
-    print_rows("objectives of texts (objective)", objectives().rows());
+    print_rows("token losses (objective)", objectives().rows());
   } else if (what == "optimizers") {
     list_optimizers();
   } else if (what == "schedulers") {
@@ -132,6 +132,16 @@ int list(const std::vector<std::string>& words) {
   return 0;
 }
 
+struct Schema {
+  Options options{"schema", "schema", {"dml schema > dml.schema.json"}};
+  Schema() { options.about("Prints a JSON Schema of recipes, with which editors complete and check them."); }
+};
+
+struct Version {
+  Options options{"version", "version", {"dml version"}};
+  Version() { options.about("Prints the version, the build and the libraries."); }
+};
+
 }  // namespace
 
 Command validate_command() {
@@ -145,20 +155,18 @@ Command list_command() {
 }
 
 Command schema_command() {
-  auto make = [] { return Options("schema", "schema", {"dml schema > dml.schema.json"}); };
-  return {"schema", "prints a JSON Schema of recipes, for editors", [make] { return make().page(); },
-          [make](const std::vector<std::string>& words) {
-            make().parse(words);
+  return {"schema", "prints a JSON Schema of recipes, for editors", [] { return Schema().options.page(); },
+          [](const std::vector<std::string>& words) {
+            Schema().options.parse(words);
             print(json_schema().dump(2) + "\n");
             return 0;
           }};
 }
 
 Command version_command() {
-  auto make = [] { return Options("version", "version", {"dml version"}); };
-  return {"version", "prints version, build and libraries", [make] { return make().page(); },
-          [make](const std::vector<std::string>& words) {
-            make().parse(words);
+  return {"version", "prints version, build and libraries", [] { return Version().options.page(); },
+          [](const std::vector<std::string>& words) {
+            Version().options.parse(words);
             print(fmt::format("dml {}\n{}\n{}\n", version(), build_description(), kernels::blas_description()));
             return 0;
           }};

@@ -30,7 +30,8 @@ struct Resume {
   Resume() {
     options.about(
         "Continues a run with the recipe, settings, launcher and number of ranks that it was started with, from its "
-        "newest complete checkpoint. A setting given here replaces the run's, where the result stays exact.");
+        "newest complete checkpoint. A setting given here replaces the run's; one that would change steps "
+        "already done is refused.");
     options.positional("DIR", directory, "the output directory of a run, or one of its checkpoints");
     options.flag("dry-run", dry_run, "print the command line without starting anything");
     options.take_overrides(overrides);

@@ -21,10 +21,10 @@ void show_rows(const Prepared& prepared, const Examples& examples, const std::ve
 }
 
 void print_scores(const std::vector<RowScore>& scores, const std::vector<std::size_t>& order, std::size_t most) {
-  print(fmt::format("{:>10}  {:>10}  {:>8}  {}\n", "loss", "base", "trained", "row"));
+  print(fmt::format("{:>10}  {:>10}  {:>14}  {}\n", "loss", "base loss", "trained tokens", "row"));
   for (std::size_t i = 0; i < std::min(most, order.size()); ++i) {
     const RowScore& r = scores[order[i]];
-    print(fmt::format("{:>10.4f}  {:>10.4f}  {:>8}  {}\n", r.last_loss(), r.base_loss, r.trained_tokens, r.place));
+    print(fmt::format("{:>10.4f}  {:>10.4f}  {:>14}  {}\n", r.last_loss(), r.base_loss, r.trained_tokens, r.place));
   }
 }
 

@@ -34,8 +34,8 @@ struct Score {
         "Computes the loss of every row of the data (datasets and test_datasets), of the base and of the adapter or "
         "model in output_dir, and writes a JSON line for each: loss, perplexity, trained tokens, and how much lower "
         "the loss is than the base's. Prints the rows with the highest loss: mistakes in the data are often among "
-        "them; `dml inspect --scores` shows them, `scores` in the recipe drops them. Of a reward model (reward_model: "
-        "true) the pairs of the data are scored: the rewards of both answers. With the folder of a reward model "
+        "them; `dml inspect --scores` shows them, `scores` in the recipe drops them. With reward_model: true, it "
+        "writes the rewards of both answers of every pair. With the folder of a reward model "
         "instead of a recipe, the rows of --input are scored: {\"messages\": …}, {\"prompt\": …, \"completion\": …}, "
         "or {\"prompt\": …, \"chosen\": …, \"rejected\": …}; a model that judges steps reads {\"prompt\": …, "
         "\"completions\": […]}.");
@@ -56,7 +56,10 @@ int score_input(const Score& s) {
   require_no_keys(s.overrides, "the folder of a reward model");
   if (!s.input)
     throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);
-  if (s.resume && !s.output) throw UserError("--resume goes with --output FILE, whose FILE.partial it continues");
+  if (s.adapter)
+    throw UserError("--adapter requires a recipe; name the folder of the adapter of a reward model in place of {}",
+                    s.recipe);
+  if (s.resume && !s.output) throw UserError("--resume requires --output FILE, whose FILE.partial it continues");
   if (!s.output) {
     RewardModel model(s.recipe);
     score_file(model, *s.input, [](const std::string& line) { print(line + "\n"); });
@@ -136,7 +139,7 @@ int run_score(const std::vector<std::string>& words) {
   if (std::filesystem::is_directory(s.recipe))
     return run_on_ranks([&](Comm& comm) { return comm.rank() == 0 ? score_input(s) : 0; });
   if (s.input) throw UserError("--input needs the folder of a reward model instead of a recipe");
-  if (s.resume) throw UserError("--resume goes with --input");
+  if (s.resume) throw UserError("--resume requires --input");
   return run_on_ranks([&](Comm& comm) {
     const RecipeFile file = load_recipe_to_run(s.recipe, s.overrides, RecipeUse::measure);
     show_notes(file);
@@ -155,7 +158,7 @@ int run_score(const std::vector<std::string>& words) {
     out.commit();
     print_scores(rows, sorted_scores(rows, "loss", false), kShown);
     if (tokens > 0)
-      print(fmt::format("{:>10.4f}  {:>10.4f}  {:>8.0f}  all {} rows, in {}\n", loss / tokens, base / tokens, tokens,
+      print(fmt::format("{:>10.4f}  {:>10.4f}  {:>14.0f}  all {} rows, in {}\n", loss / tokens, base / tokens, tokens,
                         rows.size(), scores_path(file, s)));
     return 0;
   });

@@ -43,8 +43,9 @@ struct Serve {
        "dml serve recipe.yml --input batch.jsonl --output answers.jsonl   answers a file and exits"}};
   Serve() {
     options.about(
-        "Serves the model over HTTP with the OpenAI API: /v1/chat/completions, /v1/completions, /v1/embeddings "
-        "and /v1/models, with streams, and a chat page at /. The base and any number of adapters answer over one copy "
+        "Serves the model over HTTP with the OpenAI API: /v1/chat/completions, /v1/completions, /v1/responses, "
+        "/v1/embeddings and /v1/models, with streams, and a chat page at /. The base and any number of adapters answer "
+        "over one copy "
         "of the weights; requests choose by `model`. Requests are batched; an answer does not depend on the other "
         "requests. It listens on this machine only unless --host says otherwise, which needs a key. After SIGTERM or "
         "Ctrl-C, running answers are completed. With --input it answers a file of requests in OpenAI's batch format "
@@ -176,8 +177,9 @@ int run_serve(const std::vector<std::string>& words) {
   } else {
     require_no_keys(in.overrides, "--base-model alone");
   }
-  if (in.input.has_value() != in.output.has_value()) throw UserError("--input FILE and --output FILE go together");
-  if (in.resume && !in.input) throw UserError("--resume goes with --input");
+  if (in.input.has_value() != in.output.has_value())
+    throw UserError("--input FILE and --output FILE require each other");
+  if (in.resume && !in.input) throw UserError("--resume requires --input");
   if (in.input &&
       (in.host || in.port || in.api_key || in.api_key_file || in.no_auth || !in.origins.empty() || in.queue))
     throw UserError("--input: the file is answered without listening; leave out --host, --port, --queue and the keys");

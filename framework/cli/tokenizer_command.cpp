@@ -35,10 +35,11 @@ struct TokenizerTrain {
   TokenizerTrain() {
     options.about(
         "Trains a tokenizer on text with libsentencepiece and writes tokenizer.model, tokenizer.json, "
-        "tokenizer_config.json and special_tokens_map.json. Both models give the same token ids for every text. The "
+        "tokenizer_config.json and special_tokens_map.json. tokenizer.model and tokenizer.json give the same token ids "
+        "for every text. The "
         "inputs are files and folders: plain text, Markdown, JSON, JSON lines, CSV and TSV, also packed with gzip or "
         "zstd. The same inputs and options give the same files.");
-    options.positional("train", action, "what to do");
+    options.positional("train", action, "the only action");
     options.positionals("FILE|DIR", request.inputs, "the text, as files and folders", false);
     options.text("output", output, "the new tokenizer directory; also -o", "DIR");
     options.alias("-o", "output");
@@ -61,7 +62,7 @@ struct TokenizerTrain {
     options.text("bos", bos, "the token at the beginning of a text (<s>)", "TOKEN");
     options.text("eos", eos, "the token at the end of a text (</s>)", "TOKEN");
     options.text("pad", request.training.pad, "a padding token (none)", "TOKEN");
-    options.integer("sample-mb", sample_mb, "train on at most so many MB of the text, spread evenly over it (1024)");
+    options.integer("sample-mb", sample_mb, "train on at most N MB of the text, spread evenly over it (1024)");
     options.flag("force", request.force, "replace an existing tokenizer");
   }
 

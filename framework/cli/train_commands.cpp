@@ -170,7 +170,7 @@ int run_merge(const std::vector<std::string>& words) {
   if (!m.output) throw UserError("merge needs --output PATH");
   const bool gguf = m.format == "gguf";
   if (m.dtype && !gguf)
-    throw UserError("--dtype goes with --format gguf; dml convert changes the type of a model directory");
+    throw UserError("--dtype requires --format gguf; dml convert changes the type of a model directory");
   require_name_of_format("--output", *m.output, gguf);
   RecipeFile file = load_recipe_to_run(m.recipe, m.overrides, RecipeUse::measure, {.rows = false});
   show_notes(file);
@@ -301,7 +301,7 @@ int run_plan(const std::vector<std::string>& words) {
   print(fmt::format("{:<24} {:>10}\n", "total", size_text(plan.memory.total())));
   print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", size_text(plan.checkpoint_bytes())));
   if (const std::int64_t most = most_checkpoints(plan.recipe.train, plan.data.calendar.checkpoints()); most > 1)
-    print(fmt::format("{:<24} {:>10}\n", fmt::format("up to {} at once", most),
+    print(fmt::format("{:<24} {:>10}\n", fmt::format("up to {} checkpoints", most),
                       size_text(plan.checkpoint_bytes() * static_cast<std::size_t>(most))));
   if (plan.data.schedule.options().micro_batch_tokens == 0)
     if (const std::string fitting = plan.fitting_text(); !fitting.empty()) print(fitting + "; ");

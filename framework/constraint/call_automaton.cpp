@@ -26,7 +26,8 @@ class CallAutomaton final : public Automaton {
   explicit CallAutomaton(CallForm form) : form_(std::move(form)) {
     DML_CHECK(!form_.calls.empty() && !form_.marks.empty());
     for (const CallForm::Call& call : form_.calls)
-      if (call.rest->start() == kDead) throw UserError("the parameters of a tool allow no call of it");
+      if (call.rest->start() == kDead)
+        throw UserError("the schema of a tool's parameters accepts no arguments, so the tool cannot be called");
     if (form_.anywhere) DML_CHECK(form_.marks.size() == 1);
     else openers_ = form_.marks;
     if (form_.thinks) openers_.emplace_back(kThink);

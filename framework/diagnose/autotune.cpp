@@ -36,7 +36,7 @@ std::string LayoutRate::text() const {
 
 std::vector<std::string> bench_arguments(const std::vector<std::string>& command) {
   if (command.size() < 2 || command[0] != "train")
-    throw UserError("launch: --autotune goes with a training run, as in: dml launch --autotune train recipe.yml");
+    throw UserError("launch: --autotune requires a training run, as in: dml launch --autotune train recipe.yml");
   std::vector<std::string> words{"bench"};
   for (std::size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "--resume") ++i;

@@ -57,7 +57,7 @@ class Matches : public AnswerCheck {
  public:
   explicit Matches(const CheckRequest& r) {
     if (r.value.is_null()) return;
-    if (!r.value.is_string()) throw UserError("check 'regex' takes a pattern, has {}", dump(r.value));
+    if (!r.value.is_string()) throw UserError("check 'regex' takes a pattern, got {}", dump(r.value));
     const std::string pattern = r.value.get<std::string>();
     Regex(pattern, "check 'regex'");  // so that an error shows the pattern as it is written
     pattern_.emplace(anywhere(pattern));
@@ -103,7 +103,7 @@ class FollowsSchema : public AnswerCheck {
   explicit FollowsSchema(const CheckRequest& r) {
     if (r.value.is_null()) return;
     if (!r.value.is_object() && !r.value.is_string())
-      throw UserError("check 'json_schema' takes a schema or the path of one, has {}", dump(r.value));
+      throw UserError("check 'json_schema' takes a schema or the path of one, got {}", dump(r.value));
     const bool file = r.value.is_string();
     const std::string source = file ? r.value.get<std::string>() : "check 'json_schema'";
     schema_ = schema_automaton(file ? read_file(source) : dump(r.value), source);
@@ -137,7 +137,7 @@ class Length : public AnswerCheck {
  public:
   explicit Length(const CheckRequest& r) {
     if (!r.value.is_number_integer() || r.value <= 0)
-      throw UserError("check 'length' takes a number of characters above 0, has {}", dump(r.value));
+      throw UserError("check 'length' takes a number of characters above 0, got {}", dump(r.value));
     most_ = r.value.get<double>();
   }
   Verdict decide(const EvalAnswer& answer, const Json&) override {
@@ -193,7 +193,7 @@ Registry<CheckKind>& checks() {
                  {.make = make_exact_match, .checks_options = true}},
                 {"json_valid", "the answer is JSON", {make<ValidJson>}},
                 {"json_schema", "the answer is JSON that a JSON Schema allows", {make<FollowsSchema>}},
-                {"length", "the answer has at most so many characters", {make<Length>}},
+                {"length", "the answer has at most this number of characters", {make<Length>}},
                 {"command",
                  "a program of yours decides: it gets JSON lines and answers them",
                  {.make = make_judge_check, .options = {"timeout"}}},

@@ -36,7 +36,7 @@ Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context)
       auto check = kind(request);
       const std::string name = json_string(request.options, "name", check->name(), "checks");
       if (std::ranges::find(names_, name) != names_.end())
-        throw UserError("two checks are called '{}'; give one of them another with 'name'", name);
+        throw UserError("two checks are called '{}'; give one of them another name with 'name'", name);
       names_.push_back(name);
       checks_.push_back(std::move(check));
     } catch (const UserError& e) {

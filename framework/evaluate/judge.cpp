@@ -73,17 +73,17 @@ std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& r) {
     const std::string text = r.value.get<std::string>();
     const std::string program = text.substr(0, text.find_first_of(" \t"));
     if (text.find_first_of("|&;<>()$`'\"") == text.npos && !can_run(program))
-      throw UserError("check 'command': there is no program '{}' that can be started", program);
+      throw UserError("check 'command': program '{}' was not found or is not executable", program);
     command = {"/bin/sh", "-c", "exec " + text};
   } else if (r.value.is_array() && !r.value.empty()) {
     for (const Json& word : r.value) {
-      if (!word.is_string()) throw UserError("check 'command': words must be texts, has {}", dump(word));
+      if (!word.is_string()) throw UserError("check 'command': words must be texts, got {}", dump(word));
       command.push_back(word.get<std::string>());
     }
     if (!can_run(command[0]))
-      throw UserError("check 'command': there is no program '{}' that can be started", command[0]);
+      throw UserError("check 'command': program '{}' was not found or is not executable", command[0]);
   } else {
-    throw UserError("check 'command' takes a command or a list of words, has {}", dump(r.value));
+    throw UserError("check 'command' takes a command or a list of words, got {}", dump(r.value));
   }
   const double timeout = json_number(r.options, "timeout", 60, "check 'command'");
   if (!(timeout > 0 && timeout <= 86400))

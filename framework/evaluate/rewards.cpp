@@ -37,7 +37,7 @@ Rewards::Rewards(const std::vector<CheckRequest>& requests) {
       if (!(std::abs(weights_.back()) <= 1e6))
         throw UserError("weight of '{}' is {}; expected a number up to 1e6", names_.back(), weights_.back());
       if (std::ranges::count(names_, names_.back()) > 1)
-        throw UserError("two are called '{}'; give one of them another with 'name'", names_.back());
+        throw UserError("two rewards are called '{}'; give one of them another name with 'name'", names_.back());
     } catch (const UserError& e) {
       problems.add({request.key, "", fmt::format("rewards: {}", e.what())});
     }

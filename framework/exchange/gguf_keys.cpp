@@ -63,7 +63,7 @@ class KeyWriter {
     if (family_.has(F::parallel_only) && !s_.residual.parallel)
       refuse("attention and MLP side by side; here they follow each other");
     for (auto [has, bit, name] : {std::tuple{s_.bias.qkv, F::qkv, "biases of q, k and v"},
-                                  {s_.bias.out, F::out, "a bias behind the attention"},
+                                  {s_.bias.out, F::out, "a bias after the attention"},
                                   {s_.bias.mlp, F::mlp, "biases in the MLP"},
                                   {s_.bias.head, F::head, "a bias of lm_head"}}) {
       if (has && !family_.knows(bit)) refuse("no {}", name);

@@ -108,7 +108,7 @@ class Reader {
   }
 
   void from_sentencepiece(const SentencePieceModel& model) {
-    require(!model.whitespace_as_suffix, "its tokenizer writes spaces behind words");
+    require(!model.whitespace_as_suffix, "its tokenizer writes spaces after words");
     out_.model = model.bpe ? "llama" : "t5", out_.pre = "default";
     if (!model.bpe) out_.charsmap = model.charsmap;
     if (!model.bpe && model.byte_fallback) warn_of_bytes();

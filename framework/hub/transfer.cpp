@@ -78,7 +78,7 @@ struct Transfer::Stream {
       const std::string sent = head.header("content-range");
       if (!sent.starts_with(fmt::format("bytes {}-", at)) ||
           (!sent.ends_with("/*") && !sent.ends_with(fmt::format("/{}", file.size))))
-        throw IoError(fmt::format("{}: bytes from {} of {} were asked for, the answer has '{}'", file.path, at,
+        throw IoError(fmt::format("{}: requested bytes from {} of {}, the server returned '{}'", file.path, at,
                                   file.size, sent.substr(0, 80)));
     } else if (asks_for_part()) {
       ignored_range = true;
@@ -232,7 +232,7 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
     client.require_success(answer, file_.path);
     if (end == 0) return stream.check(answer);
     if (stream.at == before && ++without_progress == client.options().tries)
-      throw IoError(fmt::format("{}: the answer ends after {} of {} bytes", file_.path, stream.at, file_.size));
+      throw IoError(fmt::format("{}: the response ends after {} of {} bytes", file_.path, stream.at, file_.size));
   }
 }
 
@@ -258,7 +258,7 @@ void Transfer::download_whole(const HubClient& client, const std::string& url, s
     client.require_success(answer, file_.path);
   }
   if (stream.at < file_.size)
-    throw IoError(fmt::format("{}: the answer ends after {} of {} bytes", file_.path, stream.at, file_.size));
+    throw IoError(fmt::format("{}: the response ends after {} of {} bytes", file_.path, stream.at, file_.size));
   ranges_ignored_ = true;
   {
     const std::lock_guard hashing(hashing_);

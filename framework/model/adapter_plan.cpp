@@ -176,7 +176,7 @@ void plan_biases(const AdapterConfig& config, const ModelSpec& spec, const Adapt
     if (config.bias == "all" || plan.adapted(w.module())) plan.biases.push_back(w);
   }
   if (std::ranges::any_of(plan.biases, [](const WeightName& w) { return w.role == WeightRole::head; }))
-    throw UserError("{}: bias '{}' with a head that has one is not supported", source, config.bias);
+    throw UserError("{}: bias '{}' is not supported for a model whose head has a bias", source, config.bias);
 }
 
 void check_saved_names(const AdapterConfig& config, const ModelSpec& spec, const Ends& ends, const AdapterPlan& plan,

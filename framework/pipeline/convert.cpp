@@ -35,7 +35,7 @@ namespace {
 
 DType parse_dtype(const std::string& text) {
   if (const auto dtype = weight_dtype_named(text)) return *dtype;
-  throw UserError("--dtype: '{}' is not one of f32, f16, bf16", text);
+  throw UserError("--dtype: '{}' is not one of f32, f16, bf16; quantized types need --format gguf", text);
 }
 
 // The option that set Conversion::tied.

@@ -110,7 +110,7 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::ve
   Prepared prepared = prepare_on_ranks(recipe, *tokenizer, comm);
   Examples examples = prepared.validation();
   std::optional<Schedule> schedule = evaluation_schedule(recipe, examples, comm.size());
-  if (!schedule) throw UserError("there is no validation split: set val_set_size or test_datasets");
+  if (!schedule) throw UserError("there is no validation split: set val_set_size, test_datasets or evals");
   Split split{recipe, prepared, *tokenizer, examples, std::move(*schedule)};
   if (recipe.preference.needs_reference()) {
     const bool continued = recipe.adapter.starts_from_adapter();

@@ -75,7 +75,7 @@ class Finder {
       return documents(exact(*hints_.text));
     }
     if (hints_.user.empty() || !hints_.assistant)
-      throw UserError("{}", hints_.system ? "--system goes with both --user and --assistant"
+      throw UserError("{}", hints_.system ? "--system requires both --user and --assistant"
                                           : "--user and --assistant are needed together");
     auto& columns = facts_.entry.message_columns;
     for (auto& name : hints_.user) columns["user"].push_back(exact(name));

@@ -163,9 +163,9 @@ void write_method(Writer& w, const Recipe& r) {
   const AdapterSection& a = r.adapter;
   if (a.adapter != AdapterKind::none) {
     const bool four = a.load_in_4bit;
-    w.key("adapter", four ? "qlora" : "lora",
-          four ? "small matrices are trained; the base is quantized"
-               : "small matrices are trained, the base stays as it is");
+    w.key(
+        "adapter", four ? "qlora" : "lora",
+        four ? "small matrices are trained; the base is quantized" : "small matrices are trained, the base is frozen");
     if (four) w.key("load_in_4bit", "true");
     w.key("lora_r", fmt::format("{}", a.lora_r), "rank: more can learn more, and takes more memory");
     w.key("lora_alpha", number(a.lora_alpha));
@@ -211,20 +211,20 @@ std::string recipe_text(const ModelFacts& model, const DataFacts& data, const In
   if (r.templates.eot_tokens) w.key("eot_tokens", yaml_list(*r.templates.eot_tokens), "ends every turn");
   if (r.data.val_set_size > 0)
     w.key("val_set_size", number(r.data.val_set_size),
-          r.data.val_set_size < 1 ? "share of the rows that is kept back to measure the validation loss"
-                                  : "rows that are kept back to measure the validation loss");
-  else w.key("val_set_size", "0", "too few rows to keep any back");
+          r.data.val_set_size < 1 ? "share of the rows that is held out to measure the validation loss"
+                                  : "rows that are held out to measure the validation loss");
+  else w.key("val_set_size", "0", "too few rows to hold any out");
   w.key("sequence_len", fmt::format("{}", r.data.sequence_len), length_text(choice.lengths));
   if (r.data.sample_packing) w.key("sample_packing", "true", "rows of exactly sequence_len tokens");
   w.gap();
   write_preference(w, data.rl);
   write_method(w, r);
   w.key("micro_batch_size", fmt::format("{}", r.train.micro_batch_size), "examples at a time: " + memory_line(choice));
-  w.key("gradient_accumulation_steps", fmt::format("{}", r.train.gradient_accumulation_steps.value_or(1)),
-        fmt::format("a step learns from {} examples",
-                    r.train.micro_batch_size * r.train.gradient_accumulation_steps.value_or(1)));
+  w.key(
+      "gradient_accumulation_steps", fmt::format("{}", r.train.gradient_accumulation_steps.value_or(1)),
+      fmt::format("examples per step: {}", r.train.micro_batch_size * r.train.gradient_accumulation_steps.value_or(1)));
   if (r.train.gradient_checkpointing == Recompute::layer)
-    w.key("gradient_checkpointing", "true", "computes activations twice instead of keeping them");
+    w.key("gradient_checkpointing", "true", "recomputes activations instead of saving them");
   w.key("num_epochs", number(r.train.num_epochs), fmt::format("about {} steps", grouped(choice.steps)));
   w.gap();
   w.key("optimizer", r.optim.optimizer);

@@ -134,8 +134,7 @@ NewRows rows_of_all_tokens(const Tokenizer& tokenizer, const Recipe& recipe, std
   const NewRows more = rows_for(tokens, recipe.model, recipe.train.seed);
   const std::int64_t needed = tokens_with_rows(tokenizer, recipe.adapter);
   log_info("Vocabulary resized from {} to {} rows for {} tokens", rows, more.rows, tokens);
-  if (needed > rows)
-    log_warning("{} new tokens have no row in the adapter: the model has not learned them", needed - rows);
+  if (needed > rows) log_warning("{} new tokens have no row in the adapter: they are untrained", needed - rows);
   return more;
 }
 

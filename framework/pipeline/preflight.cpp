@@ -204,7 +204,7 @@ CheckedRows::Entry read_rows(const Recipe& recipe, const Tokenizer* tokenizer) {
   });
   for (auto& name : data.partial)
     out.notes.push_back(
-        fmt::format("{} were checked, the rows behind them were not: dml preprocess --check reads all", name));
+        fmt::format("{} were checked, the remaining rows were not: dml preprocess RECIPE --check reads all", name));
   for (const DatasetReport& dataset : data.report.datasets)
     for (std::string& line : field_warnings(dataset)) out.notes.push_back(std::move(line));
   for (auto& doubt : data.possible_problems)

@@ -96,9 +96,10 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
         from, what, steps, found.step);
   if (const auto change = first_rate_change(recipe.optim, planned, steps, found.step))
     throw UserError(
-        "{}: The recipe changed since this checkpoint: {}. With {} steps instead of {}, {} gives steps that are "
-        "already trained another learning rate (step {}: {:.3e} → {:.3e}), so this run cannot be extended; with {} it "
-        "could. To train its result further, start a new run from it: {}: {} and another output_dir",
+        "{}: The recipe changed since this checkpoint: {}. With {} steps instead of {}, {} changes the learning "
+        "rate of completed steps (step {}: {:.3e} → {:.3e}), so this run cannot be extended; one that starts with {} "
+        "can "
+        "be. To train its result further, start a new run from it: {}: {} and another output_dir",
         from, what, steps, planned, change->cause, change->step + 1, change->before, change->after, change->instead,
         trained->continuation_key(), recipe.train.output_dir);
   if (comm.rank() == 0 && steps != planned)

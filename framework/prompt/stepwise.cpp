@@ -48,7 +48,7 @@ class Stepwise : public PromptStrategy {
 
   std::string fingerprint() const override { return fmt::format("{} 1|{}|{}|{}", kType, separator_, last_, most_); }
   std::string description() const override {
-    return fmt::format("{}: prompt, completions and labels; trains a label behind {}", kType,
+    return fmt::format("{}: prompt, completions and labels; trains a label after {}", kType,
                        last_ ? "the last step" : "every step");
   }
 

@@ -24,14 +24,15 @@ const Table& table<EvalEntry>() {
           {.min = 1, .max = 1 << 20, .example = "64"});
     t.add("checks", &S::checks,
           "Checks: exact, exact_match, contains, {regex: PATTERN}, json_valid, {json_schema: FILE or schema}, "
-          "{length: MOST}, {command: PROGRAM, timeout: SECONDS, name: NAME}, choice, continuation, perplexity. "
+          "{length: MAX}, {command: PROGRAM, timeout: SECONDS, name: NAME}, choice, continuation, perplexity. "
           "docs/evaluate.md describes them.",
           {.example = "[contains, {regex: '^[A-Z]'}]", .unset = "those of the task"});
     t.add("task", &S::task,
           "A task of lm-evaluation-harness: its YAML says prompts, choices and metrics; path, if it is set, is in "
           "place of the task's own rows. docs/evaluate.md says what is supported.",
           {.example = "recipes/evals/arc_easy.yml", .unset = "see path", .path = true});
-    t.add("fail_below", &S::fail_below, "Lowest value of a metric with which `dml evaluate` ends with exit code 0.",
+    t.add("fail_below", &S::fail_below,
+          "Minimum of each metric: if a metric of the last model is lower, `dml evaluate` ends with exit code 3.",
           {.example = "{contains: 0.9}", .unset = "no limit"});
     return t;
   }();
@@ -50,13 +51,14 @@ Section evaluation_section() {
 Section generation_section() {
   using S = GenerationSection;
   Table t("Generation",
-          "Defaults of `dml infer`, and samples during training. Unset: as in the model's generation_config.json.");
+          "Defaults of `dml infer`, and samples during training. A key that is not set has the "
+          "value in the model's generation_config.json, or else the default below.");
   t.defaults<S>();
   t.add("generate_samples", &S::generate_samples, "Generate sample texts at each evaluation.", {.example = "true"});
   t.add("num_generation_samples", &S::num_generation_samples, "Number of samples.",
         {.min = 1, .max = 1000, .aliases = {"eval_table_size"}, .example = "3"});
   t.add("generation_prompt_ratio", &S::generation_prompt_ratio,
-        "Fraction of an example to use as the prompt of a sample, where no turn marks its end.",
+        "Fraction of an example to use as the prompt of a sample, where no turn marks the end of the prompt.",
         {.min = 0, .max = 1, .example = "0.5"});
   t.add("generation_max_new_tokens", &S::generation_max_new_tokens, "Maximum number of generated tokens.",
         {.min = 1, .max = 1 << 24, .aliases = {"eval_max_new_tokens"}, .example = "128", .unset = "256"});

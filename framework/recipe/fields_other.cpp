@@ -99,7 +99,7 @@ void add_inert(Table& t) {
   t.inert("every progress line has tokens per second", {"include_tkps", "include_tokens_per_second"});
   t.inert("packed documents never attend to each other, and logits are never kept",
           {"dpo_padding_free", "dpo_use_liger_kernel", "dpo_use_logits_to_keep"});
-  t.inert("answers are cut to sequence_len; Axolotl has no effect of it either",
+  t.inert("examples are limited by sequence_len; the key has no effect in Axolotl, either",
           {"max_prompt_len", "max_prompt_length"});
   t.inert("the reference never needs a second model in memory", {"rl_adapter_ref_model"});
   t.inert("the completions of rl: grpo come from dml's own engine", {"vllm"});
@@ -152,8 +152,7 @@ void add_refused(Table& t) {
            {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree"}, "1");
   t.reject("dml shares work among ranks by 'distribution' only", {"expert_parallel*"});
   t.reject("dml does not have this optimizer; use adamw", {"qgalore_*", "dion_*"});
-  t.reject("an optimizer's own arguments stand in optim_args (`dml list optimizers` names them)",
-           {"galore_*", "muon_*"});
+  t.reject("an optimizer's own arguments go in optim_args (`dml list optimizers` names them)", {"galore_*", "muon_*"});
   t.reject("dml does not have this training method",
            {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "kd_*", "grokfast_*", "mora_*", "use_mora",
             "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*"});

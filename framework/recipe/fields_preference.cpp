@@ -89,7 +89,7 @@ Section preference_section() {
         {.example = "{num_generations: 8}"});
   t.add("rewards", &S::rewards,
         "grpo: what a completion is worth, as the checks of evals: exact, contains, {regex: PATTERN}, json_valid, "
-        "{json_schema: FILE}, choice, {length: MOST}, {command: PROGRAM}, {model: DIR of a reward model}; each with "
+        "{json_schema: FILE}, choice, {length: MAX}, {command: PROGRAM}, {model: DIR of a reward model}; each with "
         "'weight' and 'name'. A check is worth 1 where it passes, or its score.",
         {.example = "[exact, {length: 200, weight: 0.2}]"});
   add_reward_models(t);

@@ -25,7 +25,8 @@ void add_sampling(Table& t) {
   t.add("num_iterations", &S::num_iterations, "Passes of training over the same completions (μ).",
         {.min = 1, .max = 1000, .example = "2"});
   t.add("steps_per_generation", &S::steps_per_generation,
-        "Micro-batches, of all ranks together, that are sampled at once: a multiple of the micro-batches of a step.",
+        "Micro-batches whose completions are sampled at once: a multiple of gradient_accumulation_steps, of each rank; "
+        "with batch_size a multiple of batch_size ÷ micro_batch_size, of all ranks together.",
         {.min = 1, .max = 1 << 20, .example = "4", .unset = "those of one step"});
   t.add("log_completions", &S::log_completions, "Show completions with their rewards on the terminal, at every step.",
         {.example = "true"});
@@ -52,7 +53,8 @@ void add_loss(Table& t) {
   t.add("importance_sampling_level", &S::importance_sampling_level,
         "Ratios of each token, or one of the whole completion (GSPO).", {.example = "sequence"});
   t.add("scale_rewards", &S::scale_rewards,
-        "What advantages are divided by: the deviation of the rewards of a prompt (group), of all (batch), or nothing "
+        "What advantages are divided by: the standard deviation of the rewards of a prompt (group), of all (batch), or "
+        "nothing "
         "(none).",
         {.example = "batch"});
   t.add("multi_objective_aggregation", &S::multi_objective_aggregation,
@@ -95,7 +97,7 @@ template <>
 const Table& table<TrlSettings>() {
   static const Table rows = [] {
     Table t("trl",
-            "Learning from rewards (rl: grpo): what is sampled, and the loss; some keys are of rl: dpo as well.");
+            "Learning from rewards (rl: grpo): what is sampled, and the loss; some keys apply to rl: dpo as well.");
     t.defaults<TrlSettings>();
     add_sampling(t);
     add_loss(t);

@@ -160,7 +160,8 @@ void add_computation(Table& t) {
         {.min = 1, .max = 4096, .example = "8", .unset = "all"});
   t.add(
       "activation_storage", &S::activation_storage,
-      "Storage of the activations that the backward pass reads; auto: bf16 when the base is quantized (qlora); for "
+      "Dtype of the activations that are saved for the backward pass; auto: bf16 when the base is quantized (qlora); "
+      "for "
       "an adapter with bf16 products, bf16 for q, k, v, attention's output, gate and up, f32 for the inputs of layers "
       "and norms; else f32.",
       {.example = "bf16"});

@@ -181,7 +181,7 @@ std::string reference_markdown() {
         if (!choice.flag.empty())
           out += fmt::format("| `{}` | `{}: true` | `{}` |\n", field.key, choice.flag, choice.value);
       }
-  for (auto [effect, heading] : {std::pair{Unmapped::inert, "Accepted without effect"},
+  for (auto [effect, heading] : {std::pair{Unmapped::inert, "Accepted: mapped to another key, or without effect"},
                                  {Unmapped::unsupported, "Accepted, but not done (with a notice)"},
                                  {Unmapped::rejected, "Refused, unless empty or false"}}) {
     out += fmt::format("\n## {}\n\n| keys | why |\n|---|---|\n", heading);

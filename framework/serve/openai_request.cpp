@@ -180,7 +180,7 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
   }
   asked.stream = f.flag("stream", false);
   if (const Json* how = f.find("stream_options")) {
-    if (!asked.stream) f.wrong("stream_options", "goes with stream: true");
+    if (!asked.stream) f.wrong("stream_options", "requires stream: true");
     Fields options(*how, "stream_options.");
     asked.include_usage = options.flag("include_usage", false);
     options.flag("continuous_usage_stats", false);
@@ -268,7 +268,7 @@ Asked RequestReader::chat(const Json& body) const {
       f.integer("max_completion_tokens", f.integer("max_tokens", usual, 0, kMaxTokens), 0, kMaxTokens);
   asked.logprobs = f.flag("logprobs", false);
   asked.top_logprobs = static_cast<int>(f.integer("top_logprobs", 0, 0, 20));
-  if (asked.top_logprobs > 0 && !asked.logprobs) f.wrong("top_logprobs", "goes with logprobs: true");
+  if (asked.top_logprobs > 0 && !asked.logprobs) f.wrong("top_logprobs", "requires logprobs: true");
   if (const Json* kinds = f.find("modalities"); kinds && *kinds != Json::array({"text"}))
     f.wrong("modalities", "must be [\"text\"]");
   AnswerConstraint answer = constraint(f);

@@ -120,7 +120,7 @@ Json chat_of_response(const Json& body) {
   if (const Json* tools = f.find("tools"); tools && !(tools->is_array() && tools->empty()))
     f.wrong("tools", std::string("are not supported: ") + kNoTools);
   if (const Json* choice = f.find("tool_choice"); choice && *choice != "auto" && *choice != "none")
-    f.wrong("tool_choice", "goes with tools");
+    f.wrong("tool_choice", "requires tools");
   f.integer("top_logprobs", 0, 0, 0);
   if (f.flag("background", false)) f.wrong("background", "is not supported: no answer is kept");
   for (const std::string& part : f.texts("include", kMaxIncluded))

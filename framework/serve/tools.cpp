@@ -65,7 +65,7 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
   const Json* tools = f.find("tools");
   const Json* choice = f.find("tool_choice");
   if (!tools) {
-    if (choice && *choice != "none" && *choice != "auto") f.wrong("tool_choice", "goes with tools");
+    if (choice && *choice != "none" && *choice != "auto") f.wrong("tool_choice", "requires tools");
     return out;
   }
   if (!tools->is_array() || tools->empty()) f.wrong("tools", "must be a list of at least one tool");

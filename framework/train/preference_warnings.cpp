@@ -67,7 +67,7 @@ std::vector<std::string> PreferenceWarnings::warnings() const {
                     mean(first_, kLength), length, 100 * cut));
   if (equal > kManyEqual)
     out.push_back(
-        fmt::format("nothing is learned from {:.0f} % of the answers, whose question's rewards are all equal; use "
+        fmt::format("{:.0f} % of the answers train nothing, since all rewards of their question are equal; use "
                     "easier or harder questions, more num_generations or a reward with more than two values",
                     100 * equal));
   return out;

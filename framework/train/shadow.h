@@ -1,7 +1,8 @@
 // A second set of weights (shadow) that follows the trained ones under any optimizer: s ← k·s + (1 − k)·w after each
 // step. It starts as a copy of the weights before the first step.
 //
-// The shadow is a plane of the optimizer's state, so checkpointing, resuming and sharding need no extra code.
+// The shadow is an additional array of the optimizer's state, so checkpointing, resuming and sharding need no extra
+// code.
 #pragma once
 
 #include <memory>

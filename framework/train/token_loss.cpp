@@ -74,7 +74,7 @@ LossSums TokenLoss::evaluate(CausalLm& model, const PackedBatch& batch, UnitHook
 
 ObjectiveRows token_loss_rows() {
   return {{"nll",
-           "cross-entropy of every trained token: what texts are trained with",
+           "cross-entropy of every trained token: the default of supervised training",
            {.make = [](const ObjectiveSettings& s) { return std::make_unique<TokenLoss>(s.extra, s.weighted); },
             .of_tokens = true}}};
 }

@@ -68,7 +68,7 @@ TEST(Vocabulary, NewTokensOfARewardModelNeedTheEmbedding) {
   for (const AdapterSection& advised : {rows, module}) EXPECT_NO_THROW(check_resize(base, first + 2, advised));
 }
 
-TEST(Vocabulary, GrowsWithoutChangingExistingRows) {
+TEST(Vocabulary, IsResizedWithoutChangingExistingRows) {
   for (const char* family : {"llama_tiny", "qwen3", "gpt2"})
     for (bool mean : {false, true}) {
       BaseModel base = base_of(family);
@@ -126,7 +126,7 @@ TEST(Vocabulary, IsWrittenWithItsNewSize) {
 }
 
 // A merged model has the rows that resizing gives the base, whether its head is a matrix of its own or not.
-TEST(Vocabulary, OfAMergedModelGrowsAsTheBaseDoes) {
+TEST(Vocabulary, OfAMergedModelIsResizedAsTheBaseIs) {
   for (const char* family : {"llama_tiny", "gemma2", "gpt2"}) {
     BaseModel base = base_of(family);
     const std::int64_t before = base.spec.vocab;
@@ -191,7 +191,7 @@ TEST(Vocabulary, OfAnAdapterOnTheEmbeddingNeedsTheHead) {
   EXPECT_NO_THROW(check_resize(base, base.spec.vocab + 1, adapter));
 }
 
-TEST(Vocabulary, OfATiedModelGrowsInEmbeddingAndHead) {
+TEST(Vocabulary, OfATiedModelIsResizedInEmbeddingAndHead) {
   BaseModel base = base_of("gemma2");
   AdapterSection adapter;
   adapter.adapter = AdapterKind::lora;
@@ -203,7 +203,7 @@ TEST(Vocabulary, OfATiedModelGrowsInEmbeddingAndHead) {
 }
 
 // Only rows of new tokens, in embedding and head: the base values in the adapter's file suffice to resume from it.
-TEST(Vocabulary, GrowsForTrainedRows) {
+TEST(Vocabulary, IsResizedForTrainedRows) {
   for (const char* family : {"llama_tiny", "qwen2"}) {
     SCOPED_TRACE(family);
     BaseModel base = base_of(family);

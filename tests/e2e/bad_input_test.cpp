@@ -189,18 +189,17 @@ TEST_F(BadInput, WordsThatWouldHaveNoEffect) {
   expect_refused(dml({"inspect", prepared, "--lora_r", "3"}), 2, {no_recipe});
   expect_refused(dml({"doctor", "--lora_r", "3"}), 2, {no_recipe});
   expect_refused(dml({"score", base_directory(), "--input", at("rows.jsonl"), "--lora_r", "3"}), 2, {no_recipe});
-  expect_refused(dml({"inspect", r, "--model", base_directory()}), 2, {"--model goes with a prepared folder"});
+  expect_refused(dml({"inspect", r, "--model", base_directory()}), 2, {"--model is for a prepared folder"});
   expect_refused(dml({"inspect", r, "--rows", "-1"}), 2, {"--rows: must be at least 1, is -1"});
   expect_refused(dml({"inspect", r, "--random", "0"}), 2, {"--random: must be at least 1, is 0"});
-  expect_refused(dml({"inspect", r, "--dropped", "--split", "validation"}), 2, {"--split goes with --row"});
-  expect_refused(dml({"inspect", r, "--ids"}), 2, {"--ids goes with --row"});
-  expect_refused(dml({"launch", "-n", "2", "--interface", "eth0", "train", r}), 2,
-                 {"--interface goes with --hostfile"});
+  expect_refused(dml({"inspect", r, "--dropped", "--split", "validation"}), 2, {"--split requires one of --row"});
+  expect_refused(dml({"inspect", r, "--ids"}), 2, {"--ids requires one of --row"});
+  expect_refused(dml({"launch", "-n", "2", "--interface", "eth0", "train", r}), 2, {"--interface requires --hostfile"});
   expect_refused(dml({"score", base_directory(), "--input", at("rows.jsonl"), "--resume"}), 2,
-                 {"--resume goes with --output"});
+                 {"--resume requires --output"});
   expect_refused(dml({"tokenize", "--model", base_directory(), "--text", "[1]", "--decode", "--special"}), 2,
                  {"--special is for texts"});
-  expect_refused(dml({"ckpt", "verify", at("out"), "--force"}), 2, {"--force goes with rm"});
+  expect_refused(dml({"ckpt", "verify", at("out"), "--force"}), 2, {"--force is for rm"});
   expect_refused(dml({"preprocess", r, "--rebuild", "--check"}), 2, {"--check writes nothing: leave out --rebuild"});
   expect_refused(dml({"infer", r, "--greedy", "--temperature", "1", "--prompt", "x"}), 2,
                  {"--greedy takes the most likely token"});

@@ -161,7 +161,7 @@ TEST_F(Evals, AreRejectedBeforeTheRunWithEveryError) {
       "choice\n"
       "      - {length: -1}\n      - {regex: '('}\n      - spells\n    fail_below:\n      acd: 1\n";
   for (const char* line :
-       {"refused.yml:7:9: evals: a: check 'length' takes a number of characters above 0, has -1\n",
+       {"refused.yml:7:9: evals: a: check 'length' takes a number of characters above 0, got -1\n",
         "refused.yml:8:9: evals: a: check 'regex': regular expression '('",
         "refused.yml:9:9: evals: a: unknown check 'spells'", "refused.yml:4:9: evals: a: check 'choice' needs 'answer'",
         "refused.yml:11:7: evals: a: fail_below: there is no metric 'acd'"})

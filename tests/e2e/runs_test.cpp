@@ -118,6 +118,7 @@ TEST_F(Runs, AreMeasuredByLaunchForTheFastestLayout) {
   EXPECT_THAT(dml({"train", r, "--batch_size", "4", "--threads", "4"}).err,
               HasSubstr("dml launch --autotune train " + r));
   expect_refused(dml({"launch", "-n", "2", "--dry-run", "train"}), 2, {"RECIPE is required"});
+  expect_refused(dml({"launch", "train", r, "--dry-run"}), 2, {"before the command: dml launch --dry-run … train"});
   expect_refused(dml({"launch", "--autotune", "evaluate", r}), 2, {"launch --autotune train recipe.yml"});
   expect_refused(dml({"launch", "--autotune", "train", r, "--threads", "x"}), 2, {"threads"});
 }

@@ -72,8 +72,9 @@ TEST(Rewards, ReportTheirErrors) {
                                    {"json_valid", nullptr},
                                    {"json_valid", nullptr}});
   EXPECT_EQ(refused({{"length", 40, {{"weight", "x"}}}}), "rewards: length: 'weight' must be a number, is \"x\"");
-  for (const char* part : {"unknown reward 'exat'; did you mean 'exact'?", "'perplexity' measures texts",
-                           "no option 'wieght'", "check 'length' takes a number", "two are called 'json_valid'"})
+  for (const char* part :
+       {"unknown reward 'exat'; did you mean 'exact'?", "'perplexity' measures texts", "no option 'wieght'",
+        "check 'length' takes a number", "two rewards are called 'json_valid'"})
     EXPECT_NE(all.find(part), all.npos) << part << " in " << all;
 }
 

@@ -123,7 +123,7 @@ TEST(SharedBeginningRows, AreMeasuredAsTheyAreVisited) {
 }
 
 // Also where a document has fewer labeled rows than products take as dots: a reward model reads one row of each.
-TEST(Company, ADocumentsLossesDoNotDependOnOtherDocuments) {
+TEST(PackedDocuments, LossesDoNotDependOnOtherDocuments) {
   const Answers answers(GoldenBatch(golden_path("llama_tiny") + "/batch.json"));
   for (const HeadKind head : {HeadKind::causal_lm, HeadKind::sequence_classification})
     for (const bool lora : {false, true}) {

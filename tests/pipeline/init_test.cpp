@@ -232,7 +232,7 @@ TEST_F(InitData, ListsTheColumnsWhenNoneIsRecognized) {
   EXPECT_THAT(refused("c.csv", rows, hints), HasSubstr("did you mean 'Gamma'"));
   ColumnHints system;
   system.system = "Alpha";
-  EXPECT_THAT(refused("s.csv", rows, system), HasSubstr("--system goes with both --user and --assistant"));
+  EXPECT_THAT(refused("s.csv", rows, system), HasSubstr("--system requires both --user and --assistant"));
   ColumnHints text;
   text.text = "Beta";
   EXPECT_EQ(look("d.csv", rows, text).entry.field, "Beta");

@@ -237,7 +237,7 @@ FamilyGroup gpt_families() {
       {"gpt_neox", "GPTNeoXForCausalLM", "GPT-NeoX, Pythia: LayerNorm, partial rotary, parallel residual", gpt_neox,
        &kNeox},
       {"falcon", "FalconForCausalLM", "Falcon: shared keys and values, parallel residual, no gate", falcon, &kFalcon},
-      {"bloom", "BloomForCausalLM", "BLOOM: ALiBi, a norm behind the embedding", bloom, &kBloom},
+      {"bloom", "BloomForCausalLM", "BLOOM: ALiBi, a norm after the embedding", bloom, &kBloom},
       {"mpt", "MptForCausalLM", "MPT: ALiBi, no biases", mpt, &kMpt},
   };
 }

@@ -154,8 +154,7 @@ FamilyGroup llama_families() {
       {"seed_oss", "SeedOssForCausalLM", "Seed-OSS: biases on q, k, v", seed_oss},
       {"ernie4_5", "Ernie4_5ForCausalLM", "ERNIE 4.5: interleaved rope", ernie4_5},
       {"helium", "HeliumForCausalLM", "Helium 1: interleaved rope", helium},
-      {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", "HunYuan: norms on q and k behind the rope", hunyuan,
-       &kHunyuan},
+      {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", "HunYuan: norms on q and k after RoPE", hunyuan, &kHunyuan},
       {"granite", "GraniteForCausalLM", "Granite 3: multipliers on embedding, scores, residuals, logits", granite},
   };
 }

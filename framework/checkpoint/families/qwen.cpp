@@ -90,9 +90,9 @@ FamilyGroup qwen_families() {
   return {
       {"qwen2", "Qwen2ForCausalLM", "Qwen 2 and 2.5: biases on q, k, v", qwen2},
       {"qwen3", "Qwen3ForCausalLM", "Qwen 3: norms on q and k", qwen3},
-      {"olmo2", "Olmo2ForCausalLM", "OLMo 2: norms behind the blocks", olmo2, &kNormsBehind},
+      {"olmo2", "Olmo2ForCausalLM", "OLMo 2: norms after the blocks", olmo2, &kNormsBehind},
       {"olmo3", "Olmo3ForCausalLM", "OLMo 3: OLMo 2 with windows and two ropes", olmo3, &kNormsBehind},
-      {"exaone4", "Exaone4ForCausalLM", "EXAONE 4: norms behind the blocks, full layers without rope", exaone4,
+      {"exaone4", "Exaone4ForCausalLM", "EXAONE 4: norms after the blocks, full layers without RoPE", exaone4,
        &kNormsBehind},
   };
 }
