@@ -132,14 +132,14 @@ int list(const std::vector<std::string>& words) {
   return 0;
 }
 
-struct Schema {
+struct PrintSchema {
   Options options{"schema", "schema", {"dml schema > dml.schema.json"}};
-  Schema() { options.about("Prints a JSON Schema of recipes, with which editors complete and check them."); }
+  PrintSchema() { options.about("Prints a JSON Schema of recipes, with which editors complete and check them."); }
 };
 
-struct Version {
+struct PrintVersion {
   Options options{"version", "version", {"dml version"}};
-  Version() { options.about("Prints the version, the build and the libraries."); }
+  PrintVersion() { options.about("Prints the version, the build and the libraries."); }
 };
 
 }  // namespace
@@ -155,18 +155,18 @@ Command list_command() {
 }
 
 Command schema_command() {
-  return {"schema", "prints a JSON Schema of recipes, for editors", [] { return Schema().options.page(); },
+  return {"schema", "prints a JSON Schema of recipes, for editors", [] { return PrintSchema().options.page(); },
           [](const std::vector<std::string>& words) {
-            Schema().options.parse(words);
+            PrintSchema().options.parse(words);
             print(json_schema().dump(2) + "\n");
             return 0;
           }};
 }
 
 Command version_command() {
-  return {"version", "prints version, build and libraries", [] { return Version().options.page(); },
+  return {"version", "prints version, build and libraries", [] { return PrintVersion().options.page(); },
           [](const std::vector<std::string>& words) {
-            Version().options.parse(words);
+            PrintVersion().options.parse(words);
             print(fmt::format("dml {}\n{}\n{}\n", version(), build_description(), kernels::blas_description()));
             return 0;
           }};
