@@ -171,13 +171,17 @@ void set_recompute_policy(CausalLm& model, const Recipe& recipe) {
       break;
   }
   if (recipe.train.gradient_checkpointing_layers) model.recompute_layers = *recipe.train.gradient_checkpointing_layers;
-  bool quantized = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
+  model.saves = save_policy(recipe);
+}
+
+SavePolicy save_policy(const Recipe& recipe) {
+  const bool quantized = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
   const std::optional<DType> chosen = recipe.train.activation_storage;
   const DType storage = chosen.value_or(quantized ? DType::bf16 : DType::f32);
   // Products in bf16 round most of these values anyway. Measured losses (bench/precision.sh, bench/LOG.md): an adapter
   // learns as well with them; with full fine-tuning the difference from float32 grows.
   const bool rounds = !chosen && kernels::precision() == DType::bf16 && recipe.adapter.adapter != AdapterKind::none;
-  model.saves = {.norm_inputs = storage, .intermediates = rounds ? DType::bf16 : storage};
+  return {.norm_inputs = storage, .intermediates = rounds ? DType::bf16 : storage};
 }
 
 void set_precision(Bf16 wanted) {

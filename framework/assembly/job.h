@@ -43,5 +43,7 @@ void set_up_processor(const TrainSection& train, Comm& comm, std::int64_t chosen
 
 /// Sets which activations the model saves for backward, and in which dtype.
 void set_recompute_policy(CausalLm& model, const Recipe& recipe);
+/// The dtypes of the activations that are saved, with the precision of products that set_up_processor() has set.
+SavePolicy save_policy(const Recipe& recipe);
 
 }  // namespace dml

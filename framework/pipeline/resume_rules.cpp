@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "assembly/job.h"
 #include "assembly/optimization.h"
 #include "kernels/processor.h"
 #include "optim/schedule.h"
@@ -13,11 +14,16 @@ namespace {
 
 // The keys of a recorded recipe that may differ. Those that are free are recorded because the recipes, and so the
 // digests, of existing checkpoints have them; recorded_recipe() leaves out all others that are.
-constexpr std::pair<std::string_view, OnResume> kMayDiffer[] = {{"num_epochs", OnResume::extends},
-                                                                {"max_steps", OnResume::extends},
-                                                                {"dataset_prepared_path", OnResume::free},
-                                                                {"gradient_checkpointing", OnResume::free},
-                                                                {"gradient_checkpointing_layers", OnResume::free}};
+struct MayDiffer {
+  std::string_view key;
+  OnResume effect;
+  bool if_saved_in_f32 = false;  // fixed unless saved activations are float32
+};
+constexpr MayDiffer kMayDiffer[] = {{"num_epochs", OnResume::extends},
+                                    {"max_steps", OnResume::extends},
+                                    {"dataset_prepared_path", OnResume::free},
+                                    {"gradient_checkpointing", OnResume::free, true},
+                                    {"gradient_checkpointing_layers", OnResume::free, true}};
 
 // The first of the `trained` steps that has different rates.
 std::optional<std::int64_t> first_difference(const LearningRate& a, const LearningRate& b, std::int64_t trained) {
@@ -58,9 +64,12 @@ std::string recorded_recipe(RecipeFile file, int ranks) {
   return resolved_yaml(file);
 }
 
-OnResume on_resume(std::string_view key) {
-  const auto* row = std::ranges::find(kMayDiffer, key, &std::pair<std::string_view, OnResume>::first);
-  return row == std::end(kMayDiffer) ? OnResume::fixed : row->second;
+OnResume on_resume(std::string_view key, const Recipe& recipe) {
+  const auto* row = std::ranges::find(kMayDiffer, key, &MayDiffer::key);
+  if (row == std::end(kMayDiffer)) return OnResume::fixed;
+  const SavePolicy saved = save_policy(recipe);
+  const bool in_f32 = saved.norm_inputs == DType::f32 && saved.intermediates == DType::f32;
+  return row->if_saved_in_f32 && !in_f32 ? OnResume::fixed : row->effect;
 }
 
 std::optional<RateChange> first_rate_change(const OptimSection& optim, std::int64_t before, std::int64_t after,

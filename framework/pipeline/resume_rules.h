@@ -20,8 +20,9 @@ enum class OnResume {
   free,    // changes neither the numbers nor their order
   extends  // changes the number of steps, which may change the learning rate of those already trained
 };
-/// What a difference in a key of the recorded recipes means.
-OnResume on_resume(std::string_view key);
+/// What a difference in a key of the recorded recipes means for the run of `recipe`. Where saved activations are
+/// rounded to bf16, recomputed ones are not, so gradient checkpointing changes the numbers.
+OnResume on_resume(std::string_view key, const Recipe& recipe);
 
 /// A step whose learning rate depends on the number of steps of the run.
 struct RateChange {

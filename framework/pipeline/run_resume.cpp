@@ -76,11 +76,11 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
         "{}: The recipe changed since this checkpoint, in settings that change the result. Undo the change, or start a "
         "new run: dml train RECIPE --resume none",
         from);
-  std::erase_if(changes, [](const RecipeChange& c) { return on_resume(c.key) == OnResume::free; });
+  std::erase_if(changes, [&](const RecipeChange& c) { return on_resume(c.key, recipe) == OnResume::free; });
   if (changes.empty()) return;
   const std::string what = changes_text(changes);
   for (const RecipeChange& c : changes)
-    if (on_resume(c.key) == OnResume::fixed)
+    if (on_resume(c.key, recipe) == OnResume::fixed)
       throw UserError(
           "{}: The recipe changed since this checkpoint: {}{}. Undo the change, or start a new run: dml train RECIPE "
           "--resume none",

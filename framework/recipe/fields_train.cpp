@@ -41,7 +41,8 @@ void add_schedule(Table& t) {
   t.add("lr_scheduler", &S::lr_scheduler, "Learning-rate schedule after warmup.", {.open = true, .example = "cosine"});
   t.add("lr_scheduler_kwargs", &S::lr_scheduler_kwargs, "More arguments of the schedule.",
         {.example = "{num_cycles: 2}"});
-  t.add("warmup_steps", &S::warmup_steps, "Steps in which the learning rate rises to its peak.",
+  t.add("warmup_steps", &S::warmup_steps,
+        "Steps in which the learning rate rises to its peak: step s, counted from 1, has s ÷ warmup_steps of it.",
         {.min = 0, .example = "10", .unset = "3 % of the steps, at most 100"});
   t.add("warmup_ratio", &S::warmup_ratio, "Warmup as a fraction of all steps.",
         {.min = 0, .max = 1, .example = "0.1", .unset = "see warmup_steps"});
@@ -152,7 +153,8 @@ void add_batches(Table& t) {
 void add_computation(Table& t) {
   using S = TrainSection;
   t.add("gradient_checkpointing", &S::gradient_checkpointing,
-        "Save memory by recomputing activations in the backward pass: true for whole layers, mlp for the MLP only.",
+        "Save memory by recomputing activations in the backward pass: true for whole layers, mlp for the MLP only. "
+        "Changes the last digits of gradients where activation_storage rounds to bf16, none otherwise.",
         {.example = "true"});
   t.add("gradient_checkpointing_layers", &S::gradient_checkpointing_layers,
         "Number of layers, from the first one on, that gradient_checkpointing applies to. Trades memory for time layer "

@@ -42,10 +42,19 @@ TEST(ResumeRules, SomeRecordedSettingsMayDiffer) {
   const std::vector<std::string> free =
       changed_keys("", "gradient_checkpointing: true\ndataset_prepared_path: other\n");
   EXPECT_EQ(free.size(), 2u);
-  for (const std::string& key : free) EXPECT_EQ(on_resume(key), OnResume::free) << key;
+  const Recipe plain = with_keys("").recipe;
+  for (const std::string& key : free) EXPECT_EQ(on_resume(key, plain), OnResume::free) << key;
   for (const std::string& key : changed_keys("", "num_epochs: 3\nmax_steps: 9\n"))
-    EXPECT_EQ(on_resume(key), OnResume::extends) << key;
-  EXPECT_EQ(on_resume("learning_rate"), OnResume::fixed);
+    EXPECT_EQ(on_resume(key, plain), OnResume::extends) << key;
+  EXPECT_EQ(on_resume("learning_rate", plain), OnResume::fixed);
+}
+
+// Backward reads rounded values where they were saved, and exact ones where they are recomputed.
+TEST(ResumeRules, GradientCheckpointingMayNotDifferWhereSavedActivationsAreRounded) {
+  const auto with = [](const std::string& keys) { return on_resume("gradient_checkpointing", with_keys(keys).recipe); };
+  EXPECT_EQ(with("activation_storage: bf16\n"), OnResume::fixed);
+  EXPECT_EQ(with("load_in_8bit: true\n"), OnResume::fixed);
+  EXPECT_EQ(with("load_in_8bit: true\nactivation_storage: f32\n"), OnResume::free);
 }
 
 TEST(ResumeRules, TheSettingThatMakesRatesDependOnTheNumberOfStepsIsNamed) {
