@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/files.h"
 #include "pipeline/report_chart.h"
@@ -150,7 +149,7 @@ std::string heading(const Report& r) {
   const Headline h = headline(r);
   if (h.what.empty()) return {};
   return fmt::format("<p class=\"headline\">{} {} → <span class=\"to{}\">{}</span></p>\n<p class=\"detail\">{}</p>\n",
-                     escape_markup(h.what), loss_text(h.from), h.worse() ? " worse" : "", loss_text(h.to),
+                     escape_markup(h.what), loss_text(h.from), h.worse ? " worse" : "", loss_text(h.to),
                      escape_markup(h.detail));
 }
 
@@ -225,22 +224,23 @@ std::vector<std::pair<std::string, Chart>> report_charts(const Report& r) {
 }
 
 Headline headline(const Report& r) {
-  if (const std::vector<double> rewards = rewards_of(r.steps); rewards.size() >= 2) {
-    const auto tenth = static_cast<std::ptrdiff_t>(rewards.size() / 10 + 1);
-    const auto count = static_cast<double>(tenth);
-    return {"Reward", std::reduce(rewards.begin(), rewards.begin() + tenth) / count,
-            std::reduce(rewards.end() - tenth, rewards.end()) / count,
-            fmt::format("means of the first and the last {} of {} steps",
-                        tenth == 1 ? "step" : fmt::format("{} steps", tenth), rewards.size()),
-            true};
-  }
+  const RunOutcome tenths = outcome_of_tenths(r.steps);
+  const auto of_tenths = [&](const char* what, const char* note) {
+    return Headline{what, tenths.first, tenths.last,
+                    fmt::format("means of the first and the last {} of {} steps{}",
+                                tenths.tenth == 1 ? "step" : fmt::format("{} steps", tenths.tenth), tenths.steps, note),
+                    tenths.worse()};
+  };
+  const bool rewards = tenths.greater_is_better;
+  if (rewards && tenths.steps >= 2) return of_tenths("Reward", "");
   if (const std::vector<EvalMetrics> evals = with_loss(r.evals); evals.size() >= 2) {
     const EvalMetrics& first = evals.front();
     const EvalMetrics* last = &evals.back();
     for (const EvalMetrics& e : evals) {
       if (r.result_step >= 0 && e.step <= r.result_step) last = &e;
     }
-    Headline h{"Validation loss", first.loss(), last->loss(), fmt::format("step {} → {}", first.step, last->step)};
+    Headline h{"Validation loss", first.loss(), last->loss(), fmt::format("step {} → {}", first.step, last->step),
+               RunOutcome{kValidationLoss, first.loss(), last->loss()}.worse()};
     if (const auto from = first.value(kEvalPerplexity), to = last->value(kEvalPerplexity); from && to)
       h.detail += fmt::format(", perplexity {:.4g} → {:.4g}", *from, *to);
     if (const EvalMetrics* best = best_of(r.evals)) {
@@ -249,16 +249,7 @@ Headline headline(const Report& r) {
     }
     return h;
   }
-  const std::size_t tenth = r.steps.size() / 10 + 1;
-  if (r.steps.size() < 2) return {};
-  double from = 0, to = 0;
-  for (std::size_t i = 0; i < tenth; ++i) {
-    from += r.steps[i].loss / static_cast<double>(tenth);
-    to += r.steps[r.steps.size() - 1 - i].loss / static_cast<double>(tenth);
-  }
-  return {"Training loss", from, to,
-          fmt::format("means of the first and the last {} of {} steps; no validation data",
-                      tenth == 1 ? "step" : fmt::format("{} steps", tenth), r.steps.size())};
+  return rewards || tenths.steps < 2 ? Headline() : of_tenths("Training loss", "; no validation data");
 }
 
 std::string report_html(const Report& r) {

@@ -44,13 +44,11 @@ struct Headline {
                      // was measured
   double from = 0, to = 0;
   std::string detail;  // steps, perplexity, the best step
-  bool greater_is_better = false;
-
-  bool worse() const { return !(greater_is_better ? to >= from : to <= from); }
+  bool worse = false;  // by RunOutcome::worse()
 };
 
-/// Validation loss: from the first evaluation to the last one up to the result. Training loss: means of the first and
-/// last tenth of the steps.
+/// Validation loss: from the first evaluation to the last one up to the result. Reward and training loss: the means of
+/// outcome_of_tenths().
 Headline headline(const Report& report);
 
 std::string report_html(const Report& report);

@@ -44,8 +44,16 @@ Axis axis_of(const Chart& chart, double ChartPoint::*member, bool log) {
   return {a.low - pad, a.high + pad, 0, 1, false};
 }
 
+std::vector<ChartPoint> drawable_points(const std::vector<ChartPoint>& points) {
+  std::vector<ChartPoint> out;
+  std::ranges::copy_if(points, std::back_inserter(out), drawable);
+  return out;
+}
+
 /// The minimum and maximum of every bucket, so that spikes stay visible in long runs.
-std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
+std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& all) {
+  if (all.size() <= kMaxPoints) return all;
+  const std::vector<ChartPoint> points = drawable_points(all);  // NaN has no order
   if (points.size() <= kMaxPoints) return points;
   std::vector<ChartPoint> out;
   const std::size_t buckets = kMaxPoints / 2;
@@ -254,8 +262,8 @@ std::vector<double> log_ticks(double low, double high) {
 }
 
 std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double keep) {
-  std::vector<ChartPoint> drawn, out;
-  std::ranges::copy_if(points, std::back_inserter(drawn), drawable);
+  const std::vector<ChartPoint> drawn = drawable_points(points);
+  std::vector<ChartPoint> out;
   double sum = 0, weight = 0;
   for (const ChartPoint& p : drawn) {  // running sums
     sum = keep * sum + p.y, weight = keep * weight + 1;

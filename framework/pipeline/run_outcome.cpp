@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -56,11 +55,17 @@ double spread(std::span<const StepValue> steps) {
   return *middle / kMedianOfNormal;
 }
 
-RunOutcome outcome_of_steps(std::string what, std::span<const StepValue> steps, bool greater_is_better) {
-  if (steps.size() < kMinSteps) return {};
-  const auto first = steps.first(steps.size() / 10), last = steps.last(steps.size() / 10);
-  return {std::move(what), mean(first), mean(last), greater_is_better,
-          spread(steps) * std::sqrt(variance_of_mean(first) + variance_of_mean(last))};
+RunOutcome outcome_of_values(std::string what, std::span<const StepValue> steps, bool greater_is_better) {
+  if (steps.empty()) return {};
+  const std::size_t tenth = std::max<std::size_t>(1, steps.size() / 10);
+  const auto first = steps.first(tenth), last = steps.last(tenth);
+  return {std::move(what),
+          mean(first),
+          mean(last),
+          greater_is_better,
+          spread(steps) * std::sqrt(variance_of_mean(first) + variance_of_mean(last)),
+          tenth,
+          steps.size()};
 }
 
 }  // namespace
@@ -84,24 +89,27 @@ std::vector<double> rewards_of(const std::vector<StepMetrics>& steps) {
 }
 
 std::optional<double> last_reward(const std::vector<StepMetrics>& steps) {
-  const std::vector<double> rewards = rewards_of(steps);
-  if (rewards.empty()) return std::nullopt;
-  const auto last = std::span(rewards).last(std::max<std::size_t>(1, rewards.size() / 10));
-  return std::reduce(last.begin(), last.end()) / static_cast<double>(last.size());
+  if (rewards_of(steps).empty()) return std::nullopt;
+  return outcome_of_tenths(steps).last;
+}
+
+RunOutcome outcome_of_tenths(const std::vector<StepMetrics>& steps) {
+  std::vector<StepValue> values;
+  for (double reward : rewards_of(steps)) values.push_back({reward});
+  if (!values.empty()) return outcome_of_values("reward", values, true);
+  return outcome_of_values("training loss", loss_values(steps), false);
 }
 
 RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& all_evals,
                       std::int64_t result_step) {
-  if (const std::vector<double> rewards = rewards_of(steps); !rewards.empty()) {
-    std::vector<StepValue> values;
-    for (double reward : rewards) values.push_back({reward});
-    return outcome_of_steps("reward", values, true);
+  if (rewards_of(steps).empty()) {
+    const std::vector<EvalMetrics> evals = with_loss(all_evals);
+    auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);
+    if (evals.size() > 1 && result != evals.end() && result != evals.begin())
+      return {kValidationLoss, evals.front().loss(), result->loss()};
   }
-  const std::vector<EvalMetrics> evals = with_loss(all_evals);
-  auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);
-  if (evals.size() > 1 && result != evals.end() && result != evals.begin())
-    return {kValidationLoss, evals.front().loss(), result->loss()};
-  return outcome_of_steps("training loss", loss_values(steps), false);
+  RunOutcome of_steps = outcome_of_tenths(steps);
+  return of_steps.steps < kMinSteps ? RunOutcome() : of_steps;
 }
 
 }  // namespace dml

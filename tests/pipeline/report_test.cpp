@@ -148,10 +148,34 @@ TEST(Report, HeadlineWithoutValidationIsTheTrainingLoss) {
   for (int s = 1; s <= 20; ++s) r.steps.push_back({s, 0, 21.0 - s, 0, 0, 0, 0, 0, 0, 0});
   Headline h = headline(r);
   EXPECT_EQ(h.what, "Training loss");
-  EXPECT_DOUBLE_EQ(h.from, 19);  // of 20, 19, 18
-  EXPECT_DOUBLE_EQ(h.to, 2);
-  EXPECT_EQ(h.detail, "means of the first and the last 3 steps of 20 steps; no validation data");
+  EXPECT_DOUBLE_EQ(h.from, 19.5);  // of 20, 19
+  EXPECT_DOUBLE_EQ(h.to, 1.5);
+  EXPECT_EQ(h.detail, "means of the first and the last 2 steps of 20 steps; no validation data");
+  EXPECT_FALSE(h.worse);
+  r.steps[1].loss = NAN;  // was skipped
+  h = headline(r);
+  EXPECT_DOUBLE_EQ(h.from, 20);
+  EXPECT_DOUBLE_EQ(h.to, 1.5);
+  // Losses that vary from step to step are not worse for a last tenth that is slightly higher.
+  for (std::size_t s = 0; s < r.steps.size(); ++s) r.steps[s].loss = s % 2 ? 1 : 2;
+  r.steps.back().loss = 1.25;
+  h = headline(r);
+  EXPECT_GT(h.to, h.from);
+  EXPECT_FALSE(h.worse);
   EXPECT_EQ(headline(report_of({2})).what, "");
+}
+
+TEST(Report, HeadlineOfRewardsIsTheirMeanWithoutSkippedSteps) {
+  Report r;
+  for (int s = 1; s <= 20; ++s) {
+    r.steps.push_back({s, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+    r.steps.back().values = {{"reward", s == 20 ? NAN : 0.05 * s}};
+  }
+  const Headline h = headline(r);
+  EXPECT_EQ(h.what, "Reward");
+  EXPECT_DOUBLE_EQ(h.from, 0.075);
+  EXPECT_DOUBLE_EQ(h.to, 0.95);
+  EXPECT_FALSE(h.worse);
 }
 
 TEST(Report, SamplesAreTheFirstAndTheLastTextOfAPrompt) {
@@ -213,6 +237,24 @@ TEST(Chart, LogarithmicAxisIsForPositiveValuesOverAWideRange) {
   EXPECT_THAT(svg, HasSubstr(fmt::format(" {:.1f}L", (top + bottom) / 2)));
   EXPECT_THAT(svg, HasSubstr(fmt::format(" {:.1f}\"/>", bottom)));
   EXPECT_THAT(svg, HasSubstr("log scale"));
+}
+
+TEST(Chart, ALongCurveKeepsItsExtremesBesidePointsThatAreNotFinite) {
+  Chart finite{"x", "", {{"", 1, false, false, {}}}}, broken = finite;
+  for (int i = 0; i < 2400; ++i) {
+    const ChartPoint p{double(i), i % 8 == 3 ? 5.0 : i % 8 == 5 ? -5.0 : 0.1 * (i % 7)};
+    finite.series[0].points.push_back(p);
+    broken.series[0].points.push_back(p);
+    if (i % 8 == 0) broken.series[0].points.push_back({double(i), i % 16 ? NAN : INFINITY});
+  }
+  const auto count = [](const std::string& text, const std::string& part) {
+    int found = 0;
+    for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  const std::string svg = chart_svg(broken, kSmallChart);
+  EXPECT_EQ(svg, chart_svg(finite, kSmallChart)) << "points without a value change nothing";
+  EXPECT_EQ(count(svg.substr(svg.find("<path")), "M"), 1) << "one line without gaps";
 }
 
 TEST(Chart, TextIsTwelvePixelsHighWhenThePictureIsShownFourHundredWide) {
