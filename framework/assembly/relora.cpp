@@ -6,6 +6,7 @@
 
 #include "assembly/distribution.h"
 #include "assembly/optimizer_state.h"
+#include "assembly/trained_form.h"
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -82,7 +83,7 @@ void Relora::prune(std::int64_t number, DistributionStrategy& strategy, const St
                       stream_of(seed_, Purpose::adapter, fmt::format("restart {} of {}", number, name)));
   }
   if (method_ != PruneMethod::magnitude) return;
-  const bool sharded = strategy.total(1) > 1.5, counts = sharded ? strategy.writes_state() : comm.rank() == 0;
+  const bool counts = holds_slices(strategy) ? strategy.writes_state() : comm.rank() == 0;
   prune_by_magnitude(slices, numbers.size(), prune_ratio_, [&](std::span<std::int64_t> below) {
     if (comm.size() == 1) return;
     std::string mine(below.size_bytes(), '\0');

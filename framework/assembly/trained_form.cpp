@@ -1,7 +1,6 @@
 #include "assembly/trained_form.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "assembly/model_output.h"
 #include "assembly/relora.h"
@@ -33,9 +32,9 @@ class AllWeights : public TrainedForm {
 
   bool copies_shards() const override { return ShardedModelWriter::possible(model()); }
   std::size_t copied_bytes() const override {
-    const auto parts = std::max<std::int64_t>(1, std::llround(parts_.strategy.total(1)));
     const ParameterStore& store = model().parameters;
-    return copies_shards() ? static_cast<std::size_t>(store.floats() / parts * store.value_width()) : 0;
+    return copies_shards() ? static_cast<std::size_t>(store.floats() / parts_.strategy.slices() * store.value_width())
+                           : 0;
   }
   Job write_copies(const std::string& folder, std::shared_ptr<const Copies> copies) override {
     auto parts = std::make_shared<ShardedModelWriter>(folder, parts_.base, model(), stored_dtype());
@@ -132,7 +131,7 @@ class MergedAdapter : public AdapterAlone {
 
 }  // namespace
 
-bool holds_slices(const DistributionStrategy& strategy) { return strategy.total(1) > 1.5; }
+bool holds_slices(const DistributionStrategy& strategy) { return strategy.slices() > 1; }
 
 std::unique_ptr<TrainedForm> make_trained_form(const FormParts& parts) {
   if (parts.recipe.adapter.adapter == AdapterKind::none) return std::make_unique<AllWeights>(parts);

@@ -49,10 +49,6 @@ double Replicated::squared_gradient_norm() {
   });
 }
 
-double Replicated::total(double over_my_shards) const {
-  return updates_ == Updates::everything ? over_my_shards : comm_.sum(over_my_shards);
-}
-
 void Replicated::publish() {
   const std::int64_t width = store_->value_width();
   std::vector<std::unique_ptr<Pending>> pending;

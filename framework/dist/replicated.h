@@ -30,7 +30,7 @@ class Replicated : public DistributionStrategy {
   double squared_gradient_norm() override;
   std::span<Shard> shards() override { return shards_; }
   std::span<Shard> whole_states() override { return whole_.owned(); }
-  double total(double over_my_shards) const override;
+  int slices() const override { return updates_ == Updates::everything ? 1 : comm_.size(); }
   void publish() override;
   void end_step() override;
   void poll() override { gradients_->poll(); }

@@ -57,7 +57,7 @@ class Sharded : public DistributionStrategy {
   double squared_gradient_norm() override;
   std::span<Shard> shards() override { return shards_; }
   std::span<Shard> whole_states() override { return whole_.owned(); }
-  double total(double over_my_shards) const override { return group_.sum(over_my_shards); }
+  int slices() const override { return group_.size(); }
   void publish() override;
   void end_step() override;
   void poll() override;

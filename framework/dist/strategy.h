@@ -89,9 +89,9 @@ class DistributionStrategy : public UnitHooks {
   virtual std::span<Shard> shards() = 0;
   /// Parameters whose whole state this rank holds, in addition to the state of its shards; their values are not set.
   virtual std::span<Shard> whole_states() { return {}; }
-  /// Sum over ranks of a quantity that each computed over its own shards (if all ranks hold the same shards, the
-  /// quantity itself).
-  virtual double total(double over_my_shards) const = 0;
+  /// The number of ranks that share the trained state: each holds its own shards of optimizer state, and together they
+  /// hold all of it once. 1 if every rank holds everything.
+  virtual int slices() const = 0;
   /// Distributes updated values to every rank. Also after shards were loaded from a checkpoint.
   virtual void publish() = 0;
   /// Ends a step: unbinds the gradients, so that evaluation can follow.

@@ -68,7 +68,7 @@ class PluginStrategy : public DistributionStrategy {
   void update(const std::function<void(std::span<const Shard>)>& rule) override { own_.update(rule); }
   double squared_gradient_norm() override { return own_.squared_gradient_norm(); }
   std::span<Shard> shards() override { return own_.shards(); }
-  double total(double over_my_shards) const override { return over_my_shards; }
+  int slices() const override { return 1; }
   void publish() override {}
   void end_step() override { own_.end_step(); }
   void on_first_rank(const std::function<void(const Show& show)>& read) override {

@@ -193,7 +193,8 @@ inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total
       plane.resize(static_cast<std::size_t>(layout.floats(*s.parameter, s.parameter->size())));
       std::copy(s.state.begin(), s.state.end(), plane.begin() + s.first);
     }
-  EXPECT_EQ(strategy->total(owned), static_cast<double>(toy.store.trainable()));
+  const int copies = comm.size() / strategy->slices();  // of the whole state, over all ranks
+  EXPECT_EQ(comm.sum(owned), static_cast<double>(copies * toy.store.trainable()));
   strategy->gather_values();
   for (Unit& unit : toy.store.units())
     for (const Parameter& p : unit.parameters)
