@@ -193,22 +193,7 @@ Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
 }
 
 AnswerText AnswerFormat::text(const std::vector<Token>& prompt, bool continued, bool specials) const {
-  AnswerText out;
-  out.decoder_ = tokenizer_->stream(!specials);
-  // A text that is continued is decoded with its prompt: whether its first word has a space in front depends on it. An
-  // answer is decoded alone, as by transformers' decode() of the new ids.
-  out.drop_space_ = format_.space && !continued;
-  if (continued || format_.space)
-    for (Token id : prompt) out.decoder_->next(id);
-  return out;
-}
-
-std::string AnswerText::shown(std::string piece) {
-  if (drop_space_ && !piece.empty()) {
-    if (piece.front() == ' ') piece.erase(0, 1);
-    drop_space_ = false;
-  }
-  return piece;
+  return {*tokenizer_, prompt, {.continued = continued, .space = format_.space, .specials = specials}};
 }
 
 // The tokens' texts as text() decodes them: an answer alone begins without the space that SentencePiece puts in front,

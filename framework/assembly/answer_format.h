@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "assembly/answer_text.h"
 #include "assembly/answering_model.h"
 #include "assembly/base_model.h"
 #include "assembly/prompt_format.h"
@@ -18,20 +19,6 @@
 #include "tokenizer/tokenizer.h"
 
 namespace dml {
-
-/// Decodes one answer token by token.
-class AnswerText {
- public:
-  /// The text that is complete after one more token; whole characters only.
-  std::string next(Token id) { return shown(decoder_->next(id)); }
-  std::string finish() { return shown(decoder_->finish()); }
-
- private:
-  friend class AnswerFormat;
-  std::string shown(std::string piece);
-  std::unique_ptr<StreamDecoder> decoder_;
-  bool drop_space_ = false;
-};
 
 /// The text of a message's content: a string, or text parts.
 std::string content_text(const Json& message);

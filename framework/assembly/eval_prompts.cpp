@@ -1,5 +1,6 @@
 #include "assembly/eval_prompts.h"
 
+#include "assembly/answer_text.h"
 #include "assembly/answering_model.h"
 #include "assembly/companions.h"
 #include "assembly/prompt_format.h"
@@ -57,15 +58,10 @@ std::vector<Token> AnsweringPrompts::checked(std::vector<Token> ids) const {
 
 std::string AnsweringPrompts::answer(const std::vector<Token>& prompt, const std::vector<Token>& answer,
                                      bool raw) const {
-  const auto decoder = tokenizer_.stream();
-  const bool after_space = !raw && format_.space;
-  if (after_space)
-    for (Token id : prompt) decoder->next(id);
+  AnswerText decoder(tokenizer_, prompt, {.space = !raw && format_.space});
   std::string text;
-  for (Token id : answer) text += decoder->next(id);
-  text += decoder->finish();
-  if (after_space && text.starts_with(' ')) text.erase(0, 1);
-  return text;
+  for (Token id : answer) text += decoder.next(id);
+  return text + decoder.finish();
 }
 
 std::vector<Token> AnsweringPrompts::plain(const std::string& text) const {

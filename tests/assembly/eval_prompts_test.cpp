@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "assembly/answer_text.h"
 #include "assembly/prompt_format.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -42,6 +43,21 @@ TEST(EvalAnswers, AreDecodedWithoutTheirPrompt) {
   write_file(folder / "tokenizer.model", read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_bpe.model"));
   EXPECT_EQ(decoded_answer(*load_tokenizer(folder.path())), "reads");
   EXPECT_EQ(decoded_answer(ByteTokenizer()), " reads");
+}
+
+// The space that a template writes before answers belongs to it; only one is dropped, and none of a continued text.
+TEST(AnswerText, DropsTheSpaceOfTheTemplate) {
+  const ByteTokenizer tokenizer;
+  const auto text = [&](const std::string& answer, const AnswerText::Options& options) {
+    AnswerText decoder(tokenizer, tokenizer.encode("ASSISTANT:").ids, options);
+    std::string out;
+    for (Token id : tokenizer.encode(answer).ids) out += decoder.next(id);
+    return out + decoder.finish();
+  };
+  EXPECT_EQ(text("  Hello you", {.space = true}), " Hello you");
+  EXPECT_EQ(text("Hello you", {.space = true}), "Hello you");
+  EXPECT_EQ(text(" Hello", {}), " Hello");
+  EXPECT_EQ(text(" Hello", {.continued = true, .space = true}), " Hello");
 }
 
 // With a tokenizer that begins each text with a space.
