@@ -10,7 +10,7 @@
 namespace dml {
 
 /// Decodes one answer token by token.
-class AnswerText {
+class AnswerText : public StreamDecoder {
  public:
   struct Options {
     bool continued = false;  // the answer continues the text of its prompt
@@ -19,9 +19,8 @@ class AnswerText {
   };
   AnswerText(const Tokenizer& tokenizer, const std::vector<Token>& prompt, const Options& options);
 
-  /// The text that is complete after one more token; whole characters only.
-  std::string next(Token id) { return shown(decoder_->next(id)); }
-  std::string finish() { return shown(decoder_->finish()); }
+  std::string next(Token id) override { return shown(decoder_->next(id)); }
+  std::string finish() override { return shown(decoder_->finish()); }
 
  private:
   std::string shown(std::string piece);

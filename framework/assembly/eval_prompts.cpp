@@ -56,12 +56,8 @@ std::vector<Token> AnsweringPrompts::checked(std::vector<Token> ids) const {
   return ids;
 }
 
-std::string AnsweringPrompts::answer(const std::vector<Token>& prompt, const std::vector<Token>& answer,
-                                     bool raw) const {
-  AnswerText decoder(tokenizer_, prompt, {.space = !raw && format_.space});
-  std::string text;
-  for (Token id : answer) text += decoder.next(id);
-  return text + decoder.finish();
+std::unique_ptr<StreamDecoder> AnsweringPrompts::answer_text(const std::vector<Token>& prompt, bool raw) const {
+  return std::make_unique<AnswerText>(tokenizer_, prompt, AnswerText::Options{.space = !raw && format_.space});
 }
 
 std::vector<Token> AnsweringPrompts::plain(const std::string& text) const {

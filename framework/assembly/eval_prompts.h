@@ -2,6 +2,7 @@
 // does.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ class AnsweringPrompts : public EvalPrompts {
   ~AnsweringPrompts() override;
 
   std::vector<Token> prompt(const Json& row, bool raw) const override;
-  std::string answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const override;
+  std::unique_ptr<StreamDecoder> answer_text(const std::vector<Token>& prompt, bool raw) const override;
   std::vector<Token> plain(const std::string& text) const override;
   Token prefix() const override;
   Continued continued(const Json& row, const std::string& text, bool raw) const override;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/stop_text.h"
 #include "core/utf8.h"
 #include "evaluate/likelihood.h"
 #include "generate/generator.h"
@@ -115,11 +116,16 @@ void Eval::add_answers(CausalLm& model, std::size_t first, std::size_t last, std
   options.context = model.spec.max_positions;
   options.stop_tokens = prompts_.stop_tokens(task_.raw);
   options.first_number = first;
-  std::vector<std::vector<Token>> sofar(prompts.size());
+  struct Going {
+    std::unique_ptr<StreamDecoder> decoder;
+    StopText stop;
+  };
+  std::vector<Going> going;
+  for (const auto& prompt : prompts) going.push_back({prompts_.answer_text(prompt, task_.raw), StopText(task_.until)});
   const auto wants_more = [&](std::size_t i, Token token) {
-    sofar[i].push_back(token);
-    const std::string text = prompts_.answer(prompts[i], sofar[i], task_.raw);
-    return std::ranges::none_of(task_.until, [&](const std::string& stop) { return text.find(stop) != text.npos; });
+    Going& g = going[i];
+    g.stop.next(g.decoder->next(token));
+    return !g.stop.stopped();
   };
   const std::vector<Generated> answers = Generator(model).run(
       prompts, options, task_.until.empty() ? Generator::OnToken() : Generator::OnToken(wants_more));

@@ -13,6 +13,7 @@
 
 #include "core/json.h"
 #include "core/packed_batch.h"
+#include "tokenizer/tokenizer.h"
 
 namespace dml {
 
@@ -76,9 +77,16 @@ class EvalPrompts {
   virtual ~EvalPrompts() = default;
   /// The prompt of a row, with the template unless `raw`. UserError for a row without one.
   virtual std::vector<Token> prompt(const Json& row, bool raw) const = 0;
-  /// The text of the answer that was generated for a prompt: its tokens are decoded alone, as lm-evaluation-harness
-  /// does, so a tokenizer of SentencePiece's kind drops the space at their beginning.
-  virtual std::string answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const = 0;
+  /// Decodes the answer that is generated for a prompt: its tokens are decoded alone, as lm-evaluation-harness does, so
+  /// a tokenizer of SentencePiece's kind drops the space at their beginning.
+  virtual std::unique_ptr<StreamDecoder> answer_text(const std::vector<Token>& prompt, bool raw) const = 0;
+  /// The whole text of an answer.
+  std::string answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const {
+    const auto decoder = answer_text(prompt, raw);
+    std::string text;
+    for (Token id : answer) text += decoder->next(id);
+    return text + decoder->finish();
+  }
   /// Token ids of a text without the tokens that the tokenizer adds.
   virtual std::vector<Token> plain(const std::string& text) const = 0;
   /// The token before a text without context: BOS, else EOS; −1 if there is neither.

@@ -38,24 +38,6 @@ struct Answer {
 
 class BestOf;  // pipeline/best_of.h
 
-/// Ends streamed text at the first stop string. A possible prefix of a stop is held back.
-class StopText {
- public:
-  explicit StopText(const std::vector<std::string>& stops) : stops_(stops) {}
-  /// Adds text; returns the part that is final.
-  std::string next(const std::string& piece);
-  /// The text that is still held back when the answer ends.
-  std::string finish() { return stopped_ ? "" : std::move(held_); }
-  bool stopped() const { return stopped_; }
-  /// The stop that was found; "" if none was.
-  const std::string& found() const { return found_; }
-
- private:
-  const std::vector<std::string>& stops_;
-  std::string held_, found_;
-  bool stopped_ = false;
-};
-
 class Assistant {
  public:
   /// Loads model, adapter, tokenizer and template. `recipe` may be null if base_model is set: tokenizer, template and

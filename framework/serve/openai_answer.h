@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/infer.h"
+#include "assembly/answer_format.h"
+#include "core/stop_text.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
 #include "serve/openai_request.h"

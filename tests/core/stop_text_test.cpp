@@ -1,6 +1,9 @@
+#include "core/stop_text.h"
+
 #include <gtest/gtest.h>
 
-#include "pipeline/infer.h"
+#include <algorithm>
+#include <type_traits>
 
 namespace dml {
 namespace {
@@ -15,6 +18,25 @@ std::string fed(const std::vector<std::string>& stops, const std::vector<std::st
     text += certain;
   }
   return text + stop.finish();
+}
+
+static_assert(!std::is_constructible_v<StopText, std::vector<std::string>>, "it would refer to a temporary");
+
+// Evaluations ask it after every token instead of searching the whole text.
+TEST(StopText, StopsAtTheCharacterThatCompletesAStop) {
+  const std::vector<std::string> stops{"abb", "bab", "bbbb"};
+  for (unsigned bits = 0; bits < 1u << 10; ++bits) {
+    StopText stop(stops);
+    std::string text;
+    for (int i = 0; i < 10 && !stop.stopped(); ++i) {
+      const std::string piece = bits >> i & 1 ? "a" : "b";
+      stop.next(piece);
+      text += piece;
+      EXPECT_EQ(stop.stopped(),
+                std::ranges::any_of(stops, [&](const std::string& s) { return text.find(s) != text.npos; }))
+          << text;
+    }
+  }
 }
 
 TEST(StopText, EndsBeforeTheFirstStopAcrossPieces) {
