@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <vector>
@@ -30,6 +31,24 @@ void require_directory(const std::string& path) {
 bool directory_has(const std::string& directory, std::string_view name) {
   if (!missing_path(directory)) require_directory(directory);
   return file_exists(path_in(directory, name));
+}
+
+std::string nearest_existing(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path place = std::filesystem::absolute(path.empty() ? "." : path, error);
+  while (!file_exists(place) && place.has_relative_path()) place = place.parent_path();
+  return place;
+}
+
+bool can_run(const std::string& program) {
+  if (program.find('/') != program.npos) return access(program.c_str(), X_OK) == 0;
+  const char* path = std::getenv("PATH");
+  for (std::string all = path ? path : "/usr/bin:/bin"; !all.empty();) {
+    const auto end = all.find(':');
+    if (access((all.substr(0, end) + "/" + program).c_str(), X_OK) == 0) return true;
+    all = end == all.npos ? "" : all.substr(end + 1);
+  }
+  return false;
 }
 
 std::string near_missing(const std::string& path) {

@@ -17,6 +17,7 @@
 #include "assembly/model_location.h"
 #include "core/affinity.h"
 #include "core/clock.h"
+#include "core/directory.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -55,12 +56,8 @@ struct Space {
   std::uint64_t free = 0, total = 0;
 };
 Space space_of(const std::string& path) {
-  // The folder may not exist yet; its file system is that of its nearest existing parent.
-  fs::path p = fs::absolute(path);
-  std::error_code error;
-  while (!fs::exists(p, error) && p.has_parent_path() && p != p.parent_path()) p = p.parent_path();
   struct statvfs info;
-  if (statvfs(p.c_str(), &info) != 0) return {};
+  if (statvfs(nearest_existing(path).c_str(), &info) != 0) return {};
   return {std::uint64_t{info.f_bavail} * info.f_frsize, std::uint64_t{info.f_blocks} * info.f_frsize};
 }
 
@@ -72,10 +69,9 @@ Finding space_finding(std::string name, const std::string& path, std::uint64_t e
 }
 
 bool can_write(const std::string& folder) {
-  fs::path p = fs::absolute(folder);
+  const std::string place = nearest_existing(folder);
   std::error_code error;
-  while (!fs::exists(p, error) && p.has_parent_path() && p != p.parent_path()) p = p.parent_path();
-  return fs::is_directory(p, error) && access(p.c_str(), W_OK) == 0;
+  return fs::is_directory(place, error) && access(place.c_str(), W_OK) == 0;
 }
 
 void examine_processor(std::vector<Finding>& out, bool measure) {
@@ -119,13 +115,7 @@ void examine_mpi(std::vector<Finding>& out) {
                     : !environment("PMIX_RANK").empty()          ? "PMIx (srun --mpi=pmix)"
                                                                  : "none: one rank";
   out.push_back({Verdict::fine, "started by", slurm.empty() ? how : fmt::format("{}, Slurm job {}", how, slurm), ""});
-  bool seen = false;
-  std::string path = environment("PATH");
-  for (std::size_t at = 0; at < path.size();) {
-    std::size_t end = std::min(path.find(':', at), path.size());
-    seen |= access((path.substr(at, end - at) + "/mpirun").c_str(), X_OK) == 0;
-    at = end + 1;
-  }
+  const bool seen = can_run("mpirun");
   out.push_back({seen ? Verdict::fine : Verdict::note, "mpirun", seen ? "on PATH" : "not on PATH",
                  seen ? "" : "for more than one rank: install Open MPI (openmpi-bin)"});
   if (geteuid() == 0 && environment("OMPI_ALLOW_RUN_AS_ROOT").empty())

@@ -7,6 +7,7 @@
 #include "assembly/memory_plan.h"
 #include "assembly/optimization.h"
 #include "checkpoint/checkpoint_dir.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/memory_limits.h"
@@ -17,7 +18,6 @@
 #include "dist/strategy.h"
 
 namespace dml {
-namespace fs = std::filesystem;
 namespace {
 
 // Tokens and documents of the largest micro-batch, of one rank that trains alone.
@@ -82,10 +82,8 @@ std::int64_t added_checkpoints(const TrainSection& train, const Calendar& calend
 }
 
 void check_disk_space(const std::string& directory, std::size_t bytes) {
-  fs::path place = directory;
   std::error_code error;
-  while (!place.empty() && !fs::exists(place, error)) place = place.parent_path();
-  const fs::space_info space = fs::space(place.empty() ? "." : place, error);
+  const std::filesystem::space_info space = std::filesystem::space(nearest_existing(directory), error);
   if (error || space.available == static_cast<std::uintmax_t>(-1) || space.available >= bytes) return;
   throw UserError("not enough disk space: this run writes at least {}, and {} is available in {}", size_text(bytes),
                   size_text(static_cast<std::size_t>(space.available)), directory)

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "core/affinity.h"
+#include "core/directory.h"
 #include "core/error.h"
 
 namespace dml {
@@ -34,18 +35,6 @@ bool wait_for(int descriptor, short events, double deadline) {
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
   }
-}
-
-/// Whether the first word of a command names an executable program.
-bool can_run(const std::string& program) {
-  if (program.find('/') != program.npos) return access(program.c_str(), X_OK) == 0;
-  const char* path = std::getenv("PATH");
-  for (std::string all = path ? path : "/usr/bin:/bin"; !all.empty();) {
-    const auto end = all.find(':');
-    if (access((all.substr(0, end) + "/" + program).c_str(), X_OK) == 0) return true;
-    all = end == all.npos ? "" : all.substr(end + 1);
-  }
-  return false;
 }
 
 class JudgeCheck : public AnswerCheck {

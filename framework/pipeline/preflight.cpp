@@ -22,6 +22,7 @@
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/model_config.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "data/prepare.h"
@@ -57,14 +58,11 @@ void check_output_directory(const Recipe& recipe) {
   std::error_code unreadable;
   if (file_exists(out) && !std::filesystem::is_directory(out, unreadable))
     throw UserError("output_dir: {} is a file", recipe.train.output_dir);
-  // The nearest parent directory that exists must be writable.
-  std::filesystem::path folder = std::filesystem::absolute(out, unreadable);
-  while (!file_exists(folder) && folder.has_relative_path()) folder = folder.parent_path();
+  const std::string folder = nearest_existing(out);
   if (!std::filesystem::is_directory(folder, unreadable))
-    throw UserError("output_dir: {}: {} is a file", recipe.train.output_dir, folder.string());
+    throw UserError("output_dir: {}: {} is a file", recipe.train.output_dir, folder);
   if (access(folder.c_str(), W_OK | X_OK) != 0)
-    throw UserError("output_dir: {}: {} cannot be written: {}", recipe.train.output_dir, folder.string(),
-                    std::strerror(errno));
+    throw UserError("output_dir: {}: {} cannot be written: {}", recipe.train.output_dir, folder, std::strerror(errno));
 }
 
 void check_targets(const Recipe& recipe, const BaseModel& base, std::int64_t tokens) {

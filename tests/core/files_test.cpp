@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -393,6 +394,30 @@ TEST_F(Files, ADirectoryThatMayNotBeEnteredIsNotTakenForAnEmptyOne) {
   fs::permissions(at("d"), fs::perms::owner_all);
   EXPECT_EQ(refusal, at("d") + ": Permission denied");
   EXPECT_EQ(unknown, refusal);
+}
+
+TEST_F(Files, TheNearestParentThatExistsTellsWhereAPathWouldBeCreated) {
+  put(at("f"), "");
+  EXPECT_EQ(nearest_existing(at("f")), at("f"));
+  EXPECT_EQ(nearest_existing(at("f/g/h")), at("f"));
+  EXPECT_EQ(nearest_existing(at("a/b/c")), fs::path(at("a")).parent_path().string());
+  EXPECT_EQ(nearest_existing("/no such folder/a"), "/");
+  EXPECT_EQ(nearest_existing("no such folder/a"), fs::current_path().string());
+}
+
+TEST_F(Files, AProgramIsFoundByItsPathOrInPath) {
+  put(at("tool"), "");
+  EXPECT_FALSE(can_run(at("tool")));
+  fs::permissions(at("tool"), fs::perms::owner_all);
+  EXPECT_TRUE(can_run(at("tool")));
+  EXPECT_FALSE(can_run("tool"));
+  const char* path = std::getenv("PATH");
+  const std::string before = path ? path : "";
+  setenv("PATH", ("/no such folder:" + fs::path(at("tool")).parent_path().string()).c_str(), 1);
+  EXPECT_TRUE(can_run("tool"));
+  EXPECT_FALSE(can_run("tool2"));
+  if (path) setenv("PATH", before.c_str(), 1);
+  else unsetenv("PATH");
 }
 
 TEST_F(Files, OnlyACloseNameIsSuggestedForAMissingPath) {
