@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "assembly/adapter_argument.h"
 #include "assembly/model_location.h"
 #include "assembly/trained_result.h"
 #include "core/error.h"
@@ -26,11 +27,6 @@ void take_generation_config(const std::string& directory, GenerationOptions& opt
   s.top_p = number("top_p", s.top_p, 0, 1);
   s.min_p = number("min_p", s.min_p, 0, 1);
   s.repetition_penalty = number("repetition_penalty", s.repetition_penalty, 1e-3, 100);
-}
-
-// The directory of "DIR=WEIGHT".
-std::string adapter_directory(const std::string& adapter) {
-  return file_exists(adapter) ? adapter : adapter.substr(0, adapter.rfind('='));
 }
 
 // Sets what the section gives.
@@ -116,7 +112,7 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
   if (alone) out.adapters.clear();
   out.generation_directory = model_directory(out.section.base_model);
   if (!recipe && !out.adapters.empty()) {
-    const std::string directory = adapter_directory(out.adapters[0]);
+    const std::string directory = AdapterArgument(out.adapters[0]).directory;
     if (has_tokenizer(directory)) out.section.tokenizer_config = directory;
     if (file_exists(directory + "/generation_config.json")) out.generation_directory = directory;
   }

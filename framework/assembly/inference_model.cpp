@@ -1,14 +1,12 @@
 // The model for inference: the base alone, with one adapter, or with a sum of several.
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <map>
 #include <set>
 
+#include "assembly/adapter_argument.h"
 #include "assembly/base_model.h"
 #include "checkpoint/adapter_sum.h"
 #include "core/error.h"
-#include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
 #include "core/size_text.h"
@@ -20,18 +18,6 @@
 
 namespace dml {
 namespace {
-
-// Splits "DIR=0.5". A text that is itself the name of a directory is not split.
-std::pair<std::string, double> directory_and_weight(const std::string& text) {
-  auto equals = text.rfind('=');
-  if (equals == std::string::npos || file_exists(text)) return {text, 1};
-  std::string number = text.substr(equals + 1);
-  char* end = nullptr;
-  double weight = std::strtod(number.c_str(), &end);
-  if (number.empty() || *end != 0 || !(std::abs(weight) <= 1e6) || weight == 0)
-    throw UserError("--adapter: '{}' in '{}' is not a weight; expected a number other than 0", number, text);
-  return {text.substr(0, equals), weight};
-}
 
 std::unique_ptr<CausalLm> adapted_model(const BaseModel& base, std::optional<DType> storage, const Adapter& adapter,
                                         const std::string& name) {
@@ -128,8 +114,9 @@ std::unique_ptr<CausalLm> model_with(const BaseModel& base, std::optional<DType>
   if (adapters.empty()) return build_on(base, storage, {}, base.directory);
   std::vector<WeightedAdapter> read;
   for (const std::string& text : adapters) {
-    auto [directory, weight] = directory_and_weight(text);
-    read.push_back({directory, read_adapter(directory, base.spec, base.directory), weight});
+    const AdapterArgument a(text);
+    const double weight = a.weight();
+    read.push_back({a.directory, read_adapter(a.directory, base.spec, base.directory), weight});
   }
   if (read.size() == 1 && read[0].weight == 1) return adapted_model(base, storage, read[0].adapter, read[0].name);
   refuse_conflicts(read, base.spec);

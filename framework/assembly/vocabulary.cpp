@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "assembly/adapter_argument.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
@@ -232,7 +233,7 @@ void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters) {
   std::vector<std::string> directories;
   std::int64_t rows = base.spec.vocab;
   for (const std::string& text : adapters) {
-    directories.push_back(text.substr(0, file_exists(text) ? text.npos : text.rfind('=')));
+    directories.push_back(AdapterArgument(text).directory);
     rows = std::max(rows, vocabulary_of(directories.back(), base.spec));
   }
   // A wrong row count is an error when the adapter is read.

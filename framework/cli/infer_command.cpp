@@ -1,6 +1,7 @@
 // dml infer: answers one prompt, a conversation, or a file of rows.
 #include <cmath>
 
+#include "assembly/adapter_argument.h"
 #include "assembly/hub_files.h"
 #include "cli/chat.h"
 #include "cli/constraint_options.h"
@@ -147,8 +148,7 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
   served.own_result = in.adapters.empty(), served.adapters_first = true;
   if (!in.adapters.empty() && in.adapters[0] != "none") served.adapters = in.adapters;
   for (const std::string& adapter : served.adapters)
-    if (const auto equals = adapter.rfind('=');
-        !file_exists(adapter) && equals != adapter.npos && file_exists(adapter.substr(0, equals)))
+    if (const AdapterArgument a(adapter); a.given_weight && file_exists(a.directory))
       throw UserError("--adapter: '{}': weights of adapters are not supported with a batch file", adapter);
   const ServedModels models(recipe, served);
   const BatchCount count = answer_batch(models, *in.input, *in.output, in.resume);

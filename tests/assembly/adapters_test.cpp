@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "assembly/adapter_argument.h"
 #include "assembly/base_model.h"
 #include "assembly/model_output.h"
 #include "assembly/optimization.h"
@@ -120,6 +121,23 @@ INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
                                          "tied_both", "tied_shared", "tied_lora_head", "tied_rows", "tied_head_rows",
                                          "rows"),
                          [](auto& row) { return row.param; });
+
+TEST(AdapterArgument, IsADirectoryAndItsWeight) {
+  const testing_tools::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "lr=2");
+  const AdapterArgument plain(folder / "lr=2"), weighted((folder / "lr=2") + "=0.5"), other("a=b=-3"), bare("a/b");
+  EXPECT_EQ(plain.directory, folder / "lr=2") << "a directory whose name contains '='";
+  EXPECT_FALSE(plain.given_weight);
+  EXPECT_EQ(plain.weight(), 1);
+  EXPECT_EQ(weighted.directory, folder / "lr=2");
+  EXPECT_EQ(weighted.weight(), 0.5);
+  EXPECT_EQ(other.directory, "a=b");
+  EXPECT_EQ(other.weight(), -3);
+  EXPECT_EQ(bare.directory, "a/b");
+  EXPECT_EQ(bare.weight(), 1);
+  for (const char* text : {"a=", "a=x", "a=0", "a=1e7", "a=nan", "a=0.5x"})
+    EXPECT_THROW(AdapterArgument(text).weight(), UserError) << text;
+}
 
 TEST(Adapters, InitializedFromTheBaseDoNotChangeTheModel) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
