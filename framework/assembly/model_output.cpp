@@ -149,8 +149,8 @@ void write_files(const std::string& directory, const BaseModel& base, CausalLm& 
 }  // namespace
 
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
-                           bool merge, const DistributionStrategy::Show& show) {
-  write_files(directory, base, model, dtype, merge, {}, show);
+                           const DistributionStrategy::Show& show) {
+  write_files(directory, base, model, dtype, false, {}, show);
 }
 
 void write_merged_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
@@ -170,23 +170,23 @@ bool ShardedModelWriter::possible(const CausalLm& model) {
   return rows.empty();
 }
 
-ShardedModelWriter::ShardedModelWriter(std::string directory, const BaseModel& base, const CausalLm& model, DType dtype)
+ShardedModelWriter::ShardedModelWriter(std::string directory, const BaseModel& base, CausalLm& model, DType dtype)
     : directory_(std::move(directory)),
       base_(base),
       model_(model),
       dtype_(dtype),
       parts_(directory_, tensors_of(rows_by_tensor(model.spec), base, model.spec, dtype)) {}
 
-void ShardedModelWriter::write(std::span<const Shard> shards, bool rest, const std::stop_token& stop) {
+void ShardedModelWriter::write(std::span<const Shard> shards, Tensors tensors, const std::stop_token& stop) {
   for (const Shard& s : shards) {
     if (stop.stop_requested()) return;
     if (s.value16.empty()) parts_.write_floats(s.parameter->name, s.first, s.value);
     else parts_.write_bf16(s.parameter->name, s.first, s.value16);
   }
-  if (rest) {
+  if (tensors == Tensors::all) {
     const TensorRows rows = rows_by_tensor(model_.spec);
     for (auto& [name, parts] : rows)
-      if (parts[0].constant) parts_.write_floats(name, 0, tensor_values(const_cast<CausalLm&>(model_), parts, false));
+      if (parts[0].constant) parts_.write_floats(name, 0, tensor_values(model_, parts, false));
     if (base_.files)
       for (const TensorView& t : base_.files->tensors())
         if (is_foreign(t, rows, model_.spec)) parts_.write(t.name, t.bytes);

@@ -26,14 +26,13 @@ ModelSpec merged_spec(CausalLm& model, const NewRows& more = {});
 /// weights of this tensor, as weight_names() lists them for the model's own spec.
 std::vector<float> merged_values(CausalLm& model, std::span<const WeightName> rows, const NewRows& more);
 
-/// Writes config.json and safetensors (sharded if large) tensor by tensor; at most one is in memory. `merge`: adapters
-/// are merged. Tensors of the base that the model does not know are copied. Calls `show(unit)` before it reads the
-/// values of a unit.
+/// Writes config.json and safetensors (sharded if large) tensor by tensor; at most one is in memory. Tensors of the
+/// base that the model does not know are copied. Calls `show(unit)` before it reads the values of a unit.
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
-                           bool merge, const DistributionStrategy::Show& show = {});
+                           const DistributionStrategy::Show& show = {});
 /// The same with adapters merged; embedding and head get the rows of `more`.
 void write_merged_directory(const std::string& directory, const BaseModel& base, CausalLm& model, DType dtype,
-                            const NewRows& more);
+                            const NewRows& more = {});
 
 /// Writes the same files, bit for bit, from shards or copies of them: each rank writes its own shards, on a file system
 /// that all ranks share. All arguments must outlive this object.
@@ -42,17 +41,17 @@ class ShardedModelWriter {
   /// Whether the model can be written this way: no tensor may be stored transposed, frozen, or trained in part.
   static bool possible(const CausalLm& model);
 
-  ShardedModelWriter(std::string directory, const BaseModel& base, const CausalLm& model, DType dtype);
+  ShardedModelWriter(std::string directory, const BaseModel& base, CausalLm& model, DType dtype);
   /// Creates the files; called on one rank, before any rank writes.
   void create() { parts_.create(); }
-  /// Writes the shards to the disk. `rest`: also the tensors in no shard; on one rank. Leaves the files incomplete when
-  /// it is stopped.
-  void write(std::span<const Shard> shards, bool rest, const std::stop_token& stop = {});
+  enum class Tensors { of_shards, all };  // all: also those in no shard, and the configuration; on one rank
+  /// Writes the shards to the disk. Leaves the files incomplete when it is stopped.
+  void write(std::span<const Shard> shards, Tensors tensors, const std::stop_token& stop = {});
 
  private:
   std::string directory_;
   const BaseModel& base_;
-  const CausalLm& model_;
+  CausalLm& model_;
   DType dtype_;
   ModelParts parts_;
 };

@@ -40,7 +40,7 @@ class AllWeights : public TrainedForm {
     auto parts = std::make_shared<ShardedModelWriter>(folder, parts_.base, model(), stored_dtype());
     if (is_first_rank()) parts->create();
     parts_.comm.barrier();
-    return [=, rest = is_first_rank()](const std::stop_token& stop) { parts->write(copies->shards, rest, stop); };
+    return [=, tensors = my_tensors()](const std::stop_token& stop) { parts->write(copies->shards, tensors, stop); };
   }
 
  private:
@@ -49,15 +49,18 @@ class AllWeights : public TrainedForm {
     const bool rounds_all = parts_.recipe.adapter.unfrozen_parameters.empty() || parts_.base.dtype() == DType::bf16;
     return rounds_all ? checkpoint_dtype(parts_.recipe) : DType::f32;
   }
+  ShardedModelWriter::Tensors my_tensors() const {
+    return is_first_rank() ? ShardedModelWriter::Tensors::all : ShardedModelWriter::Tensors::of_shards;
+  }
   void write(const std::string& folder, DType dtype) {
     if (!copies_shards() || !holds_slices(parts_.strategy))
       return parts_.strategy.on_first_rank([&](const DistributionStrategy::Show& show) {
-        write_model_directory(folder, parts_.base, model(), dtype, false, show);
+        write_model_directory(folder, parts_.base, model(), dtype, show);
       });
     ShardedModelWriter parts(folder, parts_.base, model(), dtype);
     if (is_first_rank()) parts.create();
     parts_.comm.barrier();
-    parts.write(parts_.strategy.writes_state() ? parts_.strategy.shards() : std::span<Shard>(), is_first_rank());
+    parts.write(parts_.strategy.writes_state() ? parts_.strategy.shards() : std::span<Shard>(), my_tensors());
   }
 };
 

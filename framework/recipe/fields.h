@@ -172,8 +172,19 @@ const Table& table<TrlSettings>();
 
 /// A part of the top level of a recipe: its table, and the member of Recipe that it sets.
 struct Section {
+  template <class S>
+  Section(Table fields, S Recipe::*member)
+      : table(std::move(fields)),
+        at_([member](Recipe& r) -> S* { return &(r.*member); }),
+        read_at_([member](const Recipe& r) -> const S* { return &(r.*member); }) {}
+  void* of(Recipe& recipe) const { return at_(recipe); }
+  const void* of(const Recipe& recipe) const { return read_at_(recipe); }
+
   Table table;
-  std::function<void*(Recipe&)> of;
+
+ private:
+  std::function<void*(Recipe&)> at_;
+  std::function<const void*(const Recipe&)> read_at_;
 };
 std::vector<Section>& sections();
 Section model_section();

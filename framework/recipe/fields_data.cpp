@@ -285,7 +285,7 @@ Section data_section() {
   t.add("on_bad_row", &S::on_bad_row,
         "What to do with a row that cannot be read: stop with an error, or skip it and report it.",
         {.example = "skip"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.data; }};
+  return {std::move(t), &Recipe::data};
 }
 
 Section template_section() {
@@ -303,7 +303,7 @@ Section template_section() {
   t.add("eot_tokens", &S::eot_tokens, "End-of-turn tokens.", {.example = "[\"<|im_end|>\"]", .unset = "the eos token"});
   t.add("default_system_message", &S::default_system_message, "System message for conversations without one.",
         {.example = "You are helpful.", .unset = "the template's"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.templates; }};
+  return {std::move(t), &Recipe::templates};
 }
 
 }  // namespace dml::recipe

@@ -45,7 +45,7 @@ Section evaluation_section() {
   t.defaults<S>();
   t.add("evals", &S::evals, "Evaluations besides the validation loss.",
         {.example = "[{name: capitals, path: capitals.jsonl, checks: [contains]}]"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.evaluation; }};
+  return {std::move(t), &Recipe::evaluation};
 }
 
 Section generation_section() {
@@ -75,7 +75,7 @@ Section generation_section() {
         {.min = 0, .max = 1, .example = "0.05", .unset = "all"});
   t.add("generation_repetition_penalty", &S::generation_repetition_penalty, "Penalty on repeated tokens; 1: none.",
         {.min = 0, .max = 100, .above = true, .example = "1.1", .unset = "1"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.generation; }};
+  return {std::move(t), &Recipe::generation};
 }
 
 }  // namespace dml::recipe

@@ -45,7 +45,7 @@ Section log_section() {
         {.example = "end"});
   t.add("hub_revision", &S::hub_revision, "Branch of the repository to push to.", {.example = "v2", .unset = "main"});
   t.add("hub_private_repo", &S::hub_private_repo, "Make a new repository private.", {.example = "true"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.log; }};
+  return {std::move(t), &Recipe::log};
 }
 
 }  // namespace dml::recipe

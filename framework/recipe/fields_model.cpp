@@ -61,7 +61,7 @@ Section model_section() {
         "Initialize the rows of new tokens with the mean of the existing rows, not at random.", {.example = "true"});
   t.add("added_tokens_overrides", &S::added_tokens_overrides, "New text for reserved tokens, by token id.",
         {.example = "{128010: \"<think>\"}"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.model; }};
+  return {std::move(t), &Recipe::model};
 }
 
 namespace {
@@ -179,7 +179,7 @@ Section adapter_section() {
         "ReLoRA: which optimizer state to reset: the smallest entries of each tensor (magnitude), random entries, or "
         "all of it (reset).",
         {.example = "reset"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.adapter; }};
+  return {std::move(t), &Recipe::adapter};
 }
 
 }  // namespace dml::recipe

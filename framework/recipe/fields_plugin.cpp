@@ -16,7 +16,7 @@ Section plugin_section() {
   t.add("plugin_args", &S::plugin_args,
         "Arguments of objectives, evaluators, observers and distribution strategies of plug-ins, by their names.",
         {.example = "{slowest: {seconds: 2}}"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.plugin; }};
+  return {std::move(t), &Recipe::plugin};
 }
 
 }  // namespace dml::recipe

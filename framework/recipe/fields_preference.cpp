@@ -93,7 +93,7 @@ Section preference_section() {
         "'weight' and 'name'. A check is worth 1 where it passes, or its score.",
         {.example = "[exact, {length: 200, weight: 0.2}]"});
   add_reward_models(t);
-  return {std::move(t), [](Recipe& r) -> void* { return &r.preference; }};
+  return {std::move(t), &Recipe::preference};
 }
 
 }  // namespace dml::recipe

@@ -125,7 +125,7 @@ Section optim_section() {
   t.add("jagged_restart_anneal_steps", &S::jagged_restart_anneal_steps,
         "Steps before each restart over which the learning rate falls, linearly, to 1/N of the schedule's.",
         {.min = 1, .example = "5"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.optim; }};
+  return {std::move(t), &Recipe::optim};
 }
 
 namespace {
@@ -293,7 +293,7 @@ Section train_section() {
   t.add("dynamic_checkpoint", &S::dynamic_checkpoint,
         "Save a checkpoint whenever a file appears, and remove the file; SIGUSR1 saves as well.",
         {.example = "{enabled: true}"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.train; }};
+  return {std::move(t), &Recipe::train};
 }
 
 Section distribution_section() {
@@ -321,7 +321,7 @@ Section distribution_section() {
         "zero3 and hybrid: shard the frozen layers as well and gather them when needed. Otherwise the ranks of a host "
         "share the mapped file.",
         {.example = "true", .unset = "on several hosts where the base is larger than a host's free memory"});
-  return {std::move(t), [](Recipe& r) -> void* { return &r.distribution; }};
+  return {std::move(t), &Recipe::distribution};
 }
 
 }  // namespace dml::recipe

@@ -82,10 +82,9 @@ struct Writer {
 
 std::string resolved_yaml(const RecipeFile& file, bool with_origins) {
   recipe::Writer writer{file, with_origins, {}};
-  auto& recipe = const_cast<Recipe&>(file.recipe);
-  for (auto& section : recipe::sections()) {
+  for (const auto& section : recipe::sections()) {
     writer.out += fmt::format("{}# {}\n", writer.out.empty() ? "" : "\n", section.table.title());
-    writer.table(recipe::write_table(section.table, section.of(recipe)), "", "", true);
+    writer.table(recipe::write_table(section.table, section.of(file.recipe)), "", "", true);
   }
   return writer.out;
 }
@@ -98,8 +97,8 @@ Json entry_defaults(const std::string& list) {
 
 Json resolved_json(const RecipeFile& file) {
   Json out = Json::object();
-  auto& recipe = const_cast<Recipe&>(file.recipe);
-  for (auto& section : recipe::sections()) out.update(recipe::write_table(section.table, section.of(recipe)));
+  for (const auto& section : recipe::sections())
+    out.update(recipe::write_table(section.table, section.of(file.recipe)));
   return out;
 }
 

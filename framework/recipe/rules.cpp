@@ -236,8 +236,7 @@ void check_distribution(const DistributionSection& d, RuleReport& rules) {
 bool changes(const Recipe& recipe, const char* key, const RuleReport& rules) {
   if (!rules.given(key)) return false;
   const auto [section, field] = find_field(key);
-  Recipe own = recipe;
-  return field->write(section->of(own)) != field->write(section->table.default_owner());
+  return field->write(section->of(recipe)) != field->write(section->table.default_owner());
 }
 
 const Choice* choice_of(const char* key, const std::string& value) {

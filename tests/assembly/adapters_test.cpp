@@ -100,7 +100,7 @@ TEST_P(AdapterKinds, MatchTheReferenceAndSurviveMergingAndSaving) {
   const fs::path place = temporary(GetParam());
   fs::create_directories(place / "merged");
   fs::create_directories(place / "adapter");
-  write_model_directory(place / "merged", base, *model, DType::f32, true);
+  write_merged_directory(place / "merged", base, *model, DType::f32);
   write_adapter_directory(place / "adapter", *training.adapter, *model);
 
   ModelSection section;
@@ -166,7 +166,7 @@ TEST(Adapters, OnATiedEmbeddingAreMergedIntoAnUntiedModel) {
   auto [low, high] = std::ranges::minmax(trained);
   const fs::path place = temporary("tied");
   fs::create_directories(place);
-  write_model_directory(place, base, *model, DType::f32, true);
+  write_merged_directory(place, base, *model, DType::f32);
   section.base_model = place;
   BaseModel parted = open_base_model(section);
   EXPECT_FALSE(parted.spec.tied);
@@ -311,7 +311,7 @@ TEST(Adapters, WithABiasCanOnlyBeMergedIntoABias) {
   const fs::path place = temporary("unmerged");
   fs::create_directories(place);
   try {
-    write_model_directory(place, base, *model, DType::f32, true);
+    write_merged_directory(place, base, *model, DType::f32);
     FAIL();
   } catch (const UserError& e) {
     EXPECT_NE(std::string(e.what()).find("'model.layers.0.self_attn.q_proj' has no bias"), std::string::npos)

@@ -46,7 +46,7 @@ void expect_saved_as_it_came(const std::string& folder) {
   Training training;
   training.full = true;
   const auto model = build_on(base, std::nullopt, training, folder);
-  write_model_directory(out.path(), base, *model, dtype_of(base), false);
+  write_model_directory(out.path(), base, *model, dtype_of(base));
   expect_same_tensors(folder, out.path());
   EXPECT_EQ(read_json(out.path() + "/config.json"), read_json(folder + "/config.json"));
 }
@@ -108,7 +108,7 @@ TEST_P(FamilyFiles, AMergedAdapterChangesItsTensorsAndNoOthers) {
     const testing_tools::TemporaryFolder out, cache;
     const BaseModel base = open_folder(folder, nf4, cache.path());
     const auto model = make_inference_model(base, std::nullopt, {adapter});
-    write_model_directory(out.path(), base, *model, DType::f32, true);
+    write_merged_directory(out.path(), base, *model, DType::f32);
     const ModelFiles before(folder), after(out.path());
     const SafetensorsFile lora(adapter + "/adapter_model.safetensors");
     const Json config = read_json(adapter + "/adapter_config.json");

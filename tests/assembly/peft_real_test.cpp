@@ -147,7 +147,7 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsByPeft) {
     EXPECT_NEAR(loss, golden.values["loss"].get<double>(), 1e-5);
     if (trained.adapter->lora_bias && !base.spec.bias.qkv) continue;  // no bias to merge it into
     const testing_tools::TemporaryFolder merged;
-    write_model_directory(merged.path(), base, *answers, DType::f32, true);
+    write_merged_directory(merged.path(), base, *answers, DType::f32);
     ModelSection whole;
     whole.base_model = merged.path();
     auto again = make_inference_model(open_base_model(whole), std::nullopt);

@@ -68,7 +68,7 @@ TEST_P(TextPart, ComputesTheSameAsAloneAndIsSavedWithTheRest) {
   }
   EXPECT_EQ(sums[0], sums[1]);
 
-  write_model_directory(out.path(), base, *model, DType::bf16, false);
+  write_model_directory(out.path(), base, *model, DType::bf16);
   const ModelFiles before(wrapped.path()), after(out.path());
   ASSERT_EQ(before.tensors().size(), after.tensors().size());
   for (const TensorView& t : before.tensors()) {

@@ -117,7 +117,7 @@ TEST(Vocabulary, IsWrittenWithItsNewSize) {
   auto want = logits(*model, {5, 99, 98});
   const testing_tools::TemporaryFolder folder;
   const fs::path place = folder.path();
-  write_model_directory(place, base, *model, DType::f32, false);
+  write_model_directory(place, base, *model, DType::f32);
   ModelSection section;
   section.base_model = place;
   BaseModel again = open_base_model(section);

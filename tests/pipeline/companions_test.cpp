@@ -59,7 +59,7 @@ class CompanionFiles : public testing::Test {
     auto trainable = make_trainable_model(base, section, {}, 1);
     make_directories(at("base"));
     randomize(*trainable.model, 3, 0.3);
-    write_model_directory(at("base"), base, *trainable.model, DType::f32, false);
+    write_model_directory(at("base"), base, *trainable.model, DType::f32);
     save_tokenizer_files(kTokenizer, {}, at("base"));
   }
   static void TearDownTestSuite() {
@@ -82,7 +82,7 @@ class CompanionFiles : public testing::Test {
     randomize(*trained.model, seed, adapter ? 0.2 : 0.3);
     make_directories(recipe.train.output_dir);
     if (adapter) write_adapter_directory(recipe.train.output_dir, *trained.adapter, *trained.model);
-    else write_model_directory(recipe.train.output_dir, base, *trained.model, DType::f32, false);
+    else write_model_directory(recipe.train.output_dir, base, *trained.model, DType::f32);
     Companions(file, *open_tokenizer(recipe.model), base).write(recipe.train.output_dir);
   }
   static Assistant assistant(const Recipe* recipe, const std::string& base = {}, const std::string& adapter = {}) {

@@ -98,7 +98,7 @@ class Qlora : public testing::Test {
     BaseModel base = open_base_model(r.model, r.adapter);
     auto model = make_inference_model(base, std::nullopt);
     make_directories(at(to));
-    write_model_directory(at(to), base, *model, dtype, false);
+    write_model_directory(at(to), base, *model, dtype);
   }
 
   inline static std::unique_ptr<testing_tools::TemporaryFolder> root_;
