@@ -43,7 +43,7 @@ std::map<std::string, std::size_t> numbers_of(const ParameterStore& parameters) 
 StateSlice slice_of(const Shard& s, std::size_t number, const StateLayout& layout) {
   StateSlice out{number, s.first, s.parameter->size(), {}};
   for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
-    DML_CHECK(t.dtype == DType::f32 && t.elements_per_entry == 1);  // rules.cpp asks for relora_prune_method: reset
+    DML_CHECK(t.dtype == DType::f32 && t.elements_per_entry == 1);  // else only reset (recipe/rules_adapter.cpp)
     out.planes.push_back(
         s.state.subspan(static_cast<std::size_t>(t.offset) / sizeof(float), static_cast<std::size_t>(s.size)));
   }

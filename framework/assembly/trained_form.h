@@ -1,5 +1,5 @@
-// The form of a run's result: a full model, an adapter, or an adapter that is merged repeatedly (ReLoRA). Only this
-// file reads from the recipe which of them it is.
+// The form of a run's result: a full model, an adapter, or an adapter that is merged repeatedly (ReLoRA). How its
+// weights are loaded and written is asked here alone.
 #pragma once
 
 #include <memory>

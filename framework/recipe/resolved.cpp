@@ -1,10 +1,8 @@
-// The resolved recipe: every setting with its value, as YAML that parses to the same Recipe; and the digest of the
-// settings that affect the prepared data.
+// The resolved recipe: every setting with its value, as YAML that parses to the same Recipe, or as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/hash.h"
 #include "recipe/fields.h"
 #include "recipe/keys.h"
 
