@@ -82,7 +82,11 @@ RewardSources::RewardSources(const Recipe& recipe)
       throw UserError("rewards: model: {}: no such directory{}", name, missing_advice(HubKind::model, name))
           .about(request.key);
     names_.push_back(json_string(request.options, "name", kModel, "rewards"));
-    weights_.push_back(json_number(request.options, "weight", 1, "rewards"));
+    try {
+      weights_.push_back(reward_weight(request, names_.back()));
+    } catch (const UserError& e) {
+      throw UserError("rewards: {}", e.what()).about(request.key);
+    }
     models_.push_back({place, request.value.get<std::string>(), nullptr});
   }
   for (const std::string& name : names_)

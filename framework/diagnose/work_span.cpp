@@ -17,6 +17,12 @@ namespace {
 
 constexpr int kRuns = 4;  // measured calls of each kind
 
+// Operations are profiled while it lives.
+struct ProfilingOn {
+  const bool before = std::exchange(profiling, true);
+  ~ProfilingOn() { profiling = before; }
+};
+
 // Seconds of one step by operation.
 std::map<std::string, double> step_seconds() {
   std::map<std::string, double> seconds;
@@ -33,6 +39,7 @@ double total(const std::map<std::string, double>& seconds) {
 // One step for each number of threads, after a first one with page faults.
 std::vector<std::map<std::string, double>> measure(const Recipe& recipe, Comm& comm, BenchOptions options,
                                                    const std::vector<int>& threads) {
+  const ProfilingOn on;
   std::vector<std::map<std::string, double>> out;
   std::optional<VirtualThreads> now;
   options.yardstick = false;
@@ -74,11 +81,9 @@ std::vector<std::string> WorkSpan::table() const {
 
 WorkSpan work_span(const Recipe& recipe, Comm& comm, const BenchOptions& options, std::vector<int> threads) {
   DML_CHECK(comm.size() == 1 && !threads.empty());
-  const bool before = std::exchange(profiling, true);
   std::vector<int> counts = threads;
   counts.insert(counts.begin(), 1);
   auto steps = measure(recipe, comm, options, counts);
-  profiling = before;
   WorkSpan out;
   out.threads = std::move(threads);
   for (auto& [name, seconds] : steps[0]) out.rows.push_back({name, seconds, {}});

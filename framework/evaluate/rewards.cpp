@@ -28,14 +28,18 @@ std::unique_ptr<AnswerCheck> make_check(const CheckRequest& request) {
 
 }  // namespace
 
+double reward_weight(const CheckRequest& request, const std::string& name) {
+  const double weight = json_number(request.options, "weight", 1, name);
+  if (!(std::abs(weight) <= 1e6)) throw UserError("weight of '{}' is {}; expected a number up to 1e6", name, weight);
+  return weight;
+}
+
 Rewards::Rewards(const std::vector<CheckRequest>& requests) {
   Problems problems;
   for (const CheckRequest& request : requests) try {
       checks_.push_back(make_check(request));
       names_.push_back(json_string(request.options, "name", checks_.back()->name(), checks_.back()->name()));
-      weights_.push_back(json_number(request.options, "weight", 1, names_.back()));
-      if (!(std::abs(weights_.back()) <= 1e6))
-        throw UserError("weight of '{}' is {}; expected a number up to 1e6", names_.back(), weights_.back());
+      weights_.push_back(reward_weight(request, names_.back()));
       if (std::ranges::count(names_, names_.back()) > 1)
         throw UserError("two rewards are called '{}'; give one of them another name with 'name'", names_.back());
     } catch (const UserError& e) {

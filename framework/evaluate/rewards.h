@@ -11,6 +11,9 @@
 
 namespace dml {
 
+/// The option `weight` of the reward `name`, 1 if it is not given. UserError when it is not a number up to 1e6.
+double reward_weight(const CheckRequest& request, const std::string& name);
+
 class Rewards {
  public:
   /// Requests have the options `weight` (default 1) and `name` in addition to those of the check. UserError with one

@@ -17,17 +17,15 @@ namespace {
 
 // Writes a text as YAML: plain where it cannot be read as something else, otherwise quoted.
 std::string yaml(const std::string& text) {
-  const bool plain = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
-                     std::ranges::all_of(text, [](unsigned char c) {
-                       return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/';
-                     });
+  const bool simple = !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/';
+  });
   static const std::vector<std::string> kWords{"true", "false", "yes", "no",  "on", "off",
                                                "null", "y",     "n",   "nan", "inf"};
-  const bool path = !text.empty() && (text[0] == '/' || text.starts_with("./") || text.starts_with("../")) &&
-                    std::ranges::all_of(text, [](unsigned char c) {
-                      return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/';
-                    });
-  return path || (plain && std::ranges::find(kWords, ascii_lower(text)) == kWords.end()) ? text : dump(Json(text));
+  const bool path = text.starts_with('/') || text.starts_with("./") || text.starts_with("../");
+  const bool word = simple && std::isalpha(static_cast<unsigned char>(text[0])) &&
+                    std::ranges::find(kWords, ascii_lower(text)) == kWords.end();
+  return simple && (path || word) ? text : dump(Json(text));
 }
 
 std::string yaml_list(const std::vector<std::string>& items) {
@@ -81,12 +79,7 @@ std::string rows_text(const DataFacts& data) {
   return fmt::format("{}{} row{}", data.rows_estimated ? "about " : "", grouped(data.rows), data.rows == 1 ? "" : "s");
 }
 
-std::string method_text(const Recipe& r) {
-  if (r.preference.rl != Rl::none) {
-    Recipe without = r;
-    without.preference.rl = Rl::none;
-    return fmt::format("{}, {}", r.preference.rl == Rl::kto ? "KTO" : "DPO", method_text(without));
-  }
+std::string trained_text(const Recipe& r) {
   switch (r.adapter.adapter) {
     case AdapterKind::lora:
       return "LoRA";
@@ -95,6 +88,11 @@ std::string method_text(const Recipe& r) {
     default:
       return r.model.base_model.empty() ? "from scratch" : "every weight";
   }
+}
+
+std::string method_text(const Recipe& r) {
+  const char* rl = r.preference.rl == Rl::none ? "" : r.preference.rl == Rl::kto ? "KTO, " : "DPO, ";
+  return rl + trained_text(r);
 }
 
 std::string memory_line(const InitChoice& c) {

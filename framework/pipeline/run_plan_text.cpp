@@ -70,9 +70,6 @@ std::vector<std::string> RunPlan::header() const {
                               grouped(trainable_values), share(trainable_values, parameters), recipe.optim.optimizer,
                               recipe.optim.learning_rate, recipe.optim.lr_scheduler));
   lines.push_back("data       " + data_text(data.prepared.report(), data.schedule));
-  auto counted = [](std::int64_t n, const char* what) {
-    return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s");
-  };
   std::string how_shared;
   if (comm.size() > 1) {
     const std::string name = strategy_name(recipe, comm);
@@ -83,11 +80,12 @@ std::vector<std::string> RunPlan::header() const {
   } else if (!layout_reason.empty()) {
     how_shared = fmt::format(" ({})", layout_reason);
   }
-  lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {}{}", counted(data.schedule.steps(), "step"),
-                              counted(data.schedule.most_micro_batches(), "micro-batch"),
-                              counted(steps_with_evaluation(data.calendar, data.schedule, evaluators), "evaluation"),
-                              counted(data.calendar.checkpoints(), "checkpoint"), counted(comm.size(), "rank"),
-                              counted(threads(), "thread"), how_shared));
+  lines.push_back(
+      fmt::format("schedule   {} of up to {}, {}, {}, {} × {}{}", counted(data.schedule.steps(), "step", "steps"),
+                  counted(data.schedule.most_micro_batches(), "micro-batch", "micro-batches"),
+                  counted(steps_with_evaluation(data.calendar, data.schedule, evaluators), "evaluation", "evaluations"),
+                  counted(data.calendar.checkpoints(), "checkpoint", "checkpoints"),
+                  counted(comm.size(), "rank", "ranks"), counted(threads(), "thread", "threads"), how_shared));
   if (kernels::precision() == DType::bf16) lines.back() += ", bf16 products";
   lines.push_back(fmt::format("memory     {} per rank: {}", size_text(memory.total()), plan_text(memory)));
   return lines;
