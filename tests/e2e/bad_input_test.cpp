@@ -194,7 +194,10 @@ TEST_F(BadInput, WordsThatWouldHaveNoEffect) {
   expect_refused(dml({"inspect", r, "--random", "0"}), 2, {"--random: must be at least 1, is 0"});
   expect_refused(dml({"inspect", r, "--dropped", "--split", "validation"}), 2, {"--split requires one of --row"});
   expect_refused(dml({"inspect", r, "--ids"}), 2, {"--ids requires one of --row"});
+  expect_refused(dml({"inspect", r, "--scores", at("s"), "--json", "--ids"}), 2, {"--ids shows tokens"});
   expect_refused(dml({"launch", "-n", "2", "--interface", "eth0", "train", r}), 2, {"--interface requires --hostfile"});
+  expect_refused(dml({"score", base_directory(), "--input", at("rows.jsonl"), "--adapter", at("a")}), 2,
+                 {"--adapter requires a recipe"});
   expect_refused(dml({"score", base_directory(), "--input", at("rows.jsonl"), "--resume"}), 2,
                  {"--resume requires --output"});
   expect_refused(dml({"tokenize", "--model", base_directory(), "--text", "[1]", "--decode", "--special"}), 2,
