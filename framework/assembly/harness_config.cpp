@@ -92,6 +92,7 @@ class ConfigReader {
     out_.metrics = json("metric_list", Json::array());
     out_.filters = json("filter_list", Json::array());
     check_metrics();
+    check_filters();
     return std::move(out_);
   }
 
@@ -154,7 +155,7 @@ class ConfigReader {
     if (out_.output_type == "multiple_choice" && out_.doc_to_choice.is_null())
       error("doc_to_choice", "'doc_to_choice' is missing: output_type multiple_choice needs choices");
     const Json shots = json("fewshot_config", Json::object());
-    const std::string sampler = shots.is_object() ? shots.value("sampler", "first_n") : "";
+    const Json sampler = shots.is_object() ? shots.value("sampler", Json("first_n")) : Json();
     if (sampler != "first_n" && sampler != "default")
       error("fewshot_config", "'fewshot_config' is supported only with sampler: first_n");
   }
@@ -216,11 +217,26 @@ class ConfigReader {
     if (known == metrics_of_outputs().end()) return;
     if (!out_.metrics.is_array()) return error("metric_list", "'metric_list' must be a list");
     for (const Json& m : out_.metrics) {
-      const std::string name = m.is_object() ? m.value("metric", "") : "";
+      const Json metric = m.is_object() ? m.value("metric", Json()) : Json();
+      if (!metric.is_string()) {
+        error("metric_list", fmt::format("'metric_list' must be a list of tables with the name of a metric, has {}",
+                                         recipe::shown(dump(m))));
+        continue;
+      }
+      const std::string name = metric.get<std::string>();
       if (std::ranges::find(known->second, name) == known->second.end())
         error("metric_list", fmt::format("output_type {} has no metric '{}'{}", out_.output_type, recipe::shown(name),
                                          did_you_mean(name, known->second)));
     }
+  }
+
+  void check_filters() {
+    if (!out_.filters.is_array()) return error("filter_list", "'filter_list' must be a list");
+    for (const Json& f : out_.filters)
+      if (!f.is_object() || !f.value("name", Json("none")).is_string() || !f.value("filter", Json::array()).is_array())
+        error("filter_list", fmt::format("'filter_list' must be a list of tables with a name and a list of filters, "
+                                         "has {}",
+                                         recipe::shown(dump(f))));
   }
 
   Report& report_;

@@ -107,7 +107,8 @@ bool is_bitsandbytes_config(const Json& config, const std::string& source) {
   if (found == config.end() || found->is_null()) return false;
   const char* advice =
       "of these, bitsandbytes' nf4, AWQ, GPTQ and mlx-lm's 4 bits can be read; take the unquantized model";
-  if (config.value("model_type", "") == "gpt_oss" && found->is_object() && found->value("quant_method", "") == "mxfp4")
+  if (json_string(config, "model_type", "", source) == "gpt_oss" &&
+      json_string(*found, "quant_method", "", source) == "mxfp4")
     return false;  // its experts are used in their stored format
   if (!found->is_object()) throw UserError("{}: 'quantization_config' is not an object", source);
   if (auto method = json_string(*found, "quant_method", "bitsandbytes", source); method != "bitsandbytes")

@@ -244,7 +244,7 @@ ModelSpec read_model_spec(const std::string& directory) {
 }
 
 std::string config_dropout(const Json& config) {
-  const bool gpt2 = config.value("model_type", "") == "gpt2";
+  const bool gpt2 = json_string(config, "model_type", "", "config.json") == "gpt2";
   std::vector<std::string> asked;
   for (const char* key : {"attention_dropout", "attn_pdrop", "embd_pdrop", "embedding_dropout", "hidden_dropout",
                           "resid_pdrop", "residual_dropout"}) {

@@ -21,6 +21,8 @@ namespace {
 
 using V = GgufVocabulary;
 
+constexpr const char* kTokenizerFile = "tokenizer.json";
+
 bool looks_special(std::string_view text) {
   for (auto [front, back] : {std::pair{"<|", "|>"}, {"<｜", "｜>"}, {"<unused", ">"}, {"[@", "@]"}})
     if (text.starts_with(front) && text.ends_with(back)) return true;
@@ -47,11 +49,11 @@ struct Splitter {
 
 void look_at_splitter(const Json& stage, Splitter& out) {
   if (!stage.is_object()) return;
-  const std::string type = stage.value("type", "");
+  const std::string type = json_string(stage, "type", "", kTokenizerFile);
   if (type == "Sequence" && stage.contains("pretokenizers"))
     for (const Json& part : stage["pretokenizers"]) look_at_splitter(part, out);
-  if (type == "Digits") out.digits = stage.value("individual_digits", false);
-  if (type == "ByteLevel" && stage.value("use_regex", true)) out.pattern = Scanner::gpt2_pattern();
+  if (type == "Digits") out.digits = json_bool(stage, "individual_digits", false, kTokenizerFile);
+  if (type == "ByteLevel" && json_bool(stage, "use_regex", true, kTokenizerFile)) out.pattern = Scanner::gpt2_pattern();
   if (type == "Split" && stage.contains("pattern") && stage["pattern"].contains("Regex") &&
       stage["pattern"]["Regex"].is_string())
     out.pattern = stage["pattern"]["Regex"].get<std::string>();
@@ -59,8 +61,9 @@ void look_at_splitter(const Json& stage, Splitter& out) {
 
 std::string charsmap_of(const Json& normalizer) {
   if (!normalizer.is_object()) return {};
-  if (normalizer.value("type", "") == "Precompiled")
-    return decode_base64(normalizer.value("precompiled_charsmap", ""), "tokenizer.json: precompiled_charsmap");
+  if (json_string(normalizer, "type", "", kTokenizerFile) == "Precompiled")
+    return decode_base64(json_string(normalizer, "precompiled_charsmap", "", kTokenizerFile),
+                         "tokenizer.json: precompiled_charsmap");
   std::string found;
   if (normalizer.contains("normalizers") && normalizer["normalizers"].is_array())
     for (const Json& part : normalizer["normalizers"])
@@ -130,7 +133,7 @@ class Reader {
     fill_tokens(json);
     if (pipeline_->pre_tokenizer.byte_level) return from_byte_level(json);
     const Json& model = json.root.contains("model") ? json.root["model"] : Json::object();
-    const bool bytes = model.value("byte_fallback", false);
+    const bool bytes = json_bool(model, "byte_fallback", false, kTokenizerFile);
     require(unigram || bytes, "its tokenizer has no bytes for characters it does not know");
     if (unigram && bytes) warn_of_bytes();
     out_.model = unigram ? "t5" : "llama", out_.pre = "default";

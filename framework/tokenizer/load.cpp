@@ -69,10 +69,9 @@ std::unique_ptr<Pipeline> from_vocabulary_and_merges(const std::string& vocabula
 // The model of the file with another pre-tokenizer.
 std::unique_ptr<Pipeline> with_metaspace(TokenizerJson json, const TokenizerSettings& settings,
                                          const std::string& file) {
-  auto type_of = [](const Json& stage) { return stage.is_object() ? stage.value("type", "") : std::string(); };
   const Json& normalizer = json.root.contains("normalizer") ? json.root["normalizer"] : Json();
   const Json& splitter = json.root.contains("pre_tokenizer") ? json.root["pre_tokenizer"] : Json();
-  if (dump(normalizer).find("▁") == std::string::npos && type_of(splitter) != "Metaspace")
+  if (dump(normalizer).find("▁") == std::string::npos && json_string(splitter, "type", "", file) != "Metaspace")
     throw UserError("tokenizer_metaspace: {} does not mark spaces as '▁'; remove the key", file);
   json.root["normalizer"] = nullptr;
   json.root["pre_tokenizer"] = metaspace_splitter(settings);

@@ -109,6 +109,24 @@ TEST_F(HarnessFiles, AreRefusedByLine) {
               HasSubstr("a group of tasks is not supported"));
 }
 
+TEST_F(HarnessFiles, AreRefusedByLineWhereAValueHasAnotherType) {
+  write("rows.jsonl", "{\"q\": \"a\", \"a\": \"b\"}\n");
+  const std::pair<const char*, const char*> cases[] = {
+      {"filter_list: [strict]",
+       "'filter_list' must be a list of tables with a name and a list of filters, has \"strict\""},
+      {"filter_list: [{name: 3}]", "has {\"name\":3}"},
+      {"filter_list: [{filter: lowercase}]", "has {\"filter\":\"lowercase\"}"},
+      {"filter_list: strict", "'filter_list' must be a list"},
+      {"metric_list: [{metric: 5}]",
+       "'metric_list' must be a list of tables with the name of a metric, has {\"metric\":5}"},
+      {"metric_list: [exact_match]", "has \"exact_match\""},
+      {"fewshot_config: {sampler: 3}", "'fewshot_config' is supported only with sampler: first_n"}};
+  for (const auto& [line, says] : cases)
+    EXPECT_THAT(refused("task: t\n" + data_ + "doc_to_text: q\ndoc_to_target: a\n" + line + "\n"),
+                testing::AllOf(HasSubstr("task.yml:7:"), HasSubstr(says)))
+        << line;
+}
+
 TEST_F(HarnessFiles, IncludeOthersAndTakeRowsFromElsewhere) {
   write("rows.jsonl", "{\"q\": \"a\", \"t\": \"x\"}\n{\"q\": \"b\", \"t\": \"y\"}\n");
   write("base.yml", data_ + "output_type: generate_until\ndoc_to_text: '{{q}}?'\ndoc_to_target: t\nnum_fewshot: 1\n");

@@ -361,6 +361,12 @@ TEST(BadModelConfig, AHugeEosListIsRefused) {
   EXPECT_THAT(refusal([&] { read_model_config(j, "c"); }), HasSubstr("lists 10000 ids"));
 }
 
+TEST(BadModelConfig, ANullQuantizationMethodIsAnAbsentOne) {
+  Json j = base_config("gpt_oss");
+  j["quantization_config"] = {{"quant_method", nullptr}};
+  EXPECT_THAT(refusal([&] { read_model_config(j, "c"); }), HasSubstr("c: 'quantization_config': quantized to 8 bits"));
+}
+
 TEST(BadModelConfig, AllContradictionsAreReportedAtOnce) {
   std::string text =
       refusal([] { read("llama", R"({"num_key_value_heads": 3, "rms_norm_eps": 0, "rope_theta": 0})"); });

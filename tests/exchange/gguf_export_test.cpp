@@ -203,6 +203,32 @@ TEST(GgufVocabularies, ByteLevelOnesAreNamedByTheirDigest) {
   }
 }
 
+// Null is the same as absent, as it is where the tokenizer is loaded.
+TEST(GgufVocabularies, KeysOfTheTokenizerMayBeNull) {
+  const std::string bpe = R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]})",
+                    unigram = R"({"type": "Unigram", "unk_id": 0, "byte_fallback": null,
+                                  "vocab": [["<unk>", 0.0], ["\u2581", -1.0], ["a", -2.0]]})",
+                    bytes = R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": null})",
+                    digits = R"({"type": "Digits", "individual_digits": null})",
+                    marks = R"({"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"})";
+  struct Case {
+    const char* kind;
+    std::string pre_tokenizer, model;
+  };
+  for (const Case& each :
+       {Case{"gpt2", bytes, bpe},
+        Case{"gpt2", fmt::format(R"({{"type": "Sequence", "pretokenizers": [{}, {}]}})", digits, bytes), bpe},
+        Case{"t5", marks, unigram}}) {
+    const testing_tools::TemporaryFolder folder;
+    write_file(folder / "tokenizer.json",
+               fmt::format(R"({{"pre_tokenizer": {}, "model": {}}})", each.pre_tokenizer, each.model));
+    write_file(folder / "tokenizer_config.json", each.kind == std::string("t5") ? R"({"unk_token": "<unk>"})" : "{}");
+    ModelSpec spec;
+    spec.vocab = 3;
+    EXPECT_EQ(read_vocabulary(folder.path(), spec, "model").model, each.kind) << each.pre_tokenizer;
+  }
+}
+
 TEST(GgufVocabularies, UnknownVocabulariesAreNamedByTheirPattern) {
   EXPECT_EQ(pre_tokenizer_probe().size(), 431u);
   EXPECT_EQ(pre_tokenizer_of_digest("00"), "");
