@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <cctype>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -12,6 +15,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json.h"
+#include "core/lines.h"
 #include "core/text.h"
 #include "core/version.h"
 
@@ -43,22 +47,39 @@ std::string user_name() {
   return user ? user : "dml";
 }
 
+// The name in an experiment's meta.yaml. MLflow writes it plain or in single quotes, dml in double ones.
+std::optional<std::string> name_in(const std::string& meta) {
+  constexpr std::string_view kKey = "name: ";
+  for (const Line line : Lines(meta)) {
+    if (!line.text.starts_with(kKey)) continue;
+    const std::string_view value = trim(line.text.substr(kKey.size()));
+    if (value.size() > 1 && value.front() == '\'' && value.back() == '\'')
+      return with_replaced(value.substr(1, value.size() - 2), "''", "'");
+    if (!value.starts_with('"')) return std::string(value);
+    try {
+      return parse_json(value, "name").get<std::string>();
+    } catch (const UserError&) {  // an escape that only YAML has
+      return {};
+    }
+  }
+  return {};
+}
+
 // The id of the experiment of this name, which is created where it does not exist.
 std::string experiment_id(const std::string& root, const std::string& name) {
-  const std::string line = fmt::format("name: {}\n", quoted(name));
   if (fs::is_directory(root))
     for (auto& entry : fs::directory_iterator(root)) {
       const std::string meta = entry.path().string() + "/meta.yaml";
-      if (entry.is_directory() && file_exists(meta) && read_file(meta).find(line) != std::string::npos)
+      if (entry.is_directory() && file_exists(meta) && name_in(read_file(meta)) == name)
         return entry.path().filename().string();
     }
   const std::string id = std::to_string(std::stoull(digest_of(name).substr(0, 15), nullptr, 16) % 1000000000000000000);
   make_directories(root + "/" + id);
   write_file(root + "/" + id + "/meta.yaml",
              fmt::format("artifact_location: {}\ncreation_time: {}\nexperiment_id: '{}'\nlast_update_time: {}\n"
-                         "lifecycle_stage: active\n{}",
+                         "lifecycle_stage: active\nname: {}\n",
                          quoted("file://" + fs::absolute(root + "/" + id).lexically_normal().string()), milliseconds(),
-                         id, milliseconds(), line));
+                         id, milliseconds(), quoted(name)));
   return id;
 }
 

@@ -179,6 +179,22 @@ TEST_F(Sinks, MlflowGetsAFileForEachMetricAndParameter) {
   EXPECT_THAT(read_file(experiment + "/meta.yaml"), HasSubstr("name: \"pirates: ahoy\"\n"));
 }
 
+// The file that MLflow 2 writes: yaml.safe_dump quotes a name only where it must.
+TEST_F(Sinks, MlflowUsesTheExperimentThatMlflowMade) {
+  fs::create_directories(facts_.output_dir);
+  const std::pair<std::string, std::string> names[] = {{"pirates", "pirates"}, {"it's: ahoy", "'it''s: ahoy'"}};
+  for (const auto& [name, written] : names) {
+    const std::string root = folder_ / ("mlruns of " + name);
+    make_directories(root + "/7");
+    write_file(root + "/7/meta.yaml", "experiment_id: '7'\nlifecycle_stage: active\nname: " + written + "\n");
+    MlflowRun sink({root, name, ""});
+    sink.on_start(facts_);
+    sink.on_end({});
+    EXPECT_EQ(std::distance(fs::directory_iterator(root), fs::directory_iterator()), 1) << name;
+    EXPECT_THAT(only_file(root, "lora_r"), HasSubstr("/7/")) << name;
+  }
+}
+
 TEST(WandbFraming, CutsRecordsAtBlocksAsLevelDbDoes) {
   WandbFraming framing;
   std::string file = WandbFraming::header();
