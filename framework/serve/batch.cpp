@@ -120,9 +120,10 @@ BatchCount earlier_answers(const std::vector<BatchRow>& rows, const KeptRows& ou
   out.require_at_most(rows.size());
   for (std::size_t i = 0; i < out.earlier().size(); ++i) {
     const Json row = parse_json(out.earlier()[i], out.place(i), kAnswer);
-    if (!row.is_object() || row.value("custom_id", Json()) != rows[i].custom_id || !row.contains("response"))
+    if (!row.is_object() || row.value("custom_id", Json()) != rows[i].custom_id || !row.contains("response") ||
+        !row["response"].is_object())
       out.refuse(i);
-    count_answer(count, row["response"].value("status_code", 0));
+    count_answer(count, static_cast<int>(json_integer(row["response"], "status_code", 0, out.place(i))));
   }
   return count;
 }

@@ -270,6 +270,12 @@ TEST_F(KeptAnswers, OfOtherRowsAreRefused) {
     expect_refused(dml(infer), 2, {"is not the result of row"});
     EXPECT_EQ(read_file(at("answers.partial")), kept);
   }
+  const Words serve{"serve",    "--base-model", base_directory(), "--input",
+                    requests(), "--output",     at("answers"),    "--resume"};
+  write("answers.partial", "{\"custom_id\": \"0\", \"response\": null}\n");
+  expect_refused(dml(serve), 2, {"is not the result of row 1"});
+  write("answers.partial", "{\"custom_id\": \"0\", \"response\": {\"status_code\": \"200\"}}\n");
+  expect_refused(dml(serve), 2, {"answers.partial:1: 'status_code' must be a whole number"});
   Words into_input = infer;
   into_input[4] = at("answers.partial");
   expect_refused(dml(into_input), 2, {"is an input"});
