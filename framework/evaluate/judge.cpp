@@ -23,12 +23,10 @@ namespace {
 constexpr int kMaxFailures = 3;
 constexpr std::size_t kLongestLine = 1 << 20;
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 /// Waits until the descriptor is ready; false at the deadline.
-bool wait_for(int descriptor, short events, double deadline) {
+bool wait_for(int descriptor, short events, Clock::time_point deadline) {
   for (;;) {
-    const double left = deadline - now();
+    const double left = -seconds_since(deadline);
     if (left <= 0) return false;
     pollfd p{descriptor, events, 0};
     const int ready = poll(&p, 1, static_cast<int>(std::min(left * 1000 + 1, 60000.0)));
@@ -39,8 +37,8 @@ bool wait_for(int descriptor, short events, double deadline) {
 
 class JudgeCheck : public AnswerCheck {
  public:
-  JudgeCheck(std::string name, std::vector<std::string> command, double timeout)
-      : name_(std::move(name)), judge_(std::move(command), timeout) {}
+  JudgeCheck(std::string name, std::vector<std::string> command, std::string written, double timeout)
+      : name_(std::move(name)), judge_(std::move(command), std::move(written), timeout) {}
   Verdict decide(const EvalAnswer& answer, const Json& row) override {
     return judge_.ask(
         {{"prompt", answer.prompt}, {"reference", answer.reference}, {"output", answer.output}, {"row", row}});
@@ -58,17 +56,19 @@ class JudgeCheck : public AnswerCheck {
 
 std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& r) {
   std::vector<std::string> command;
+  std::string written;
   if (r.value.is_string() && !r.value.get<std::string>().empty()) {
-    const std::string text = r.value.get<std::string>();
-    const std::string program = text.substr(0, text.find_first_of(" \t"));
-    if (text.find_first_of("|&;<>()$`'\"") == text.npos && !can_run(program))
+    written = r.value.get<std::string>();
+    const std::string program = written.substr(0, written.find_first_of(" \t"));
+    if (written.find_first_of("|&;<>()$`'\"") == written.npos && !can_run(program))
       throw UserError("check 'command': program '{}' was not found or is not executable", program);
-    command = {"/bin/sh", "-c", "exec " + text};
+    command = {"/bin/sh", "-c", "exec " + written};
   } else if (r.value.is_array() && !r.value.empty()) {
     for (const Json& word : r.value) {
       if (!word.is_string()) throw UserError("check 'command': words must be texts, got {}", dump(word));
       command.push_back(word.get<std::string>());
     }
+    written = fmt::format("{}", fmt::join(command, " "));
     if (!can_run(command[0]))
       throw UserError("check 'command': program '{}' was not found or is not executable", command[0]);
   } else {
@@ -78,10 +78,11 @@ std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& r) {
   if (!(timeout > 0 && timeout <= 86400))
     throw UserError("check 'command': timeout must be in (0, 86400] seconds, is {}", timeout);
   return std::make_unique<JudgeCheck>(json_string(r.options, "name", "command", "check 'command'"), std::move(command),
-                                      timeout);
+                                      std::move(written), timeout);
 }
 
-Judge::Judge(std::vector<std::string> command, double timeout) : command_(std::move(command)), timeout_(timeout) {}
+Judge::Judge(std::vector<std::string> command, std::string written, double timeout)
+    : command_(std::move(command)), written_(std::move(written)), timeout_(timeout) {}
 
 Judge::~Judge() { stop(); }
 
@@ -132,7 +133,7 @@ void Judge::stop() {
   process_ = -1;
 }
 
-bool Judge::write_line(const std::string& line, double deadline) {
+bool Judge::write_line(const std::string& line, Clock::time_point deadline) {
   for (std::size_t sent = 0; sent < line.size();) {
     const ssize_t n = send(to_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (n > 0) sent += static_cast<std::size_t>(n);
@@ -143,7 +144,7 @@ bool Judge::write_line(const std::string& line, double deadline) {
   return true;
 }
 
-bool Judge::read_line(std::string& line, double deadline, std::string& why) {
+bool Judge::read_line(std::string& line, Clock::time_point deadline, std::string& why) {
   std::array<char, 65536> piece;
   for (;;) {
     if (const auto end = held_.find('\n'); end != held_.npos) {
@@ -168,8 +169,8 @@ void Judge::read_ahead() {
 Verdict Judge::failed(const std::string& why) {
   stop();
   ++failures_;
-  const std::string line = fmt::format("judge '{}' {}{}", command_.back(), why,
-                                       failures_ == kMaxFailures ? "; it is not used any more" : "");
+  const std::string line =
+      fmt::format("judge '{}' {}{}", written_, why, failures_ == kMaxFailures ? "; it is not used any more" : "");
   if (std::ranges::find(problems_, line) == problems_.end()) problems_.push_back(line);
   return {.counts = false};
 }
@@ -177,7 +178,8 @@ Verdict Judge::failed(const std::string& why) {
 Verdict Judge::ask(const Json& question) {
   if (failures_ >= kMaxFailures) return {.counts = false};
   if (process_ <= 0 && !start()) return failed("could not be started");
-  const double deadline = now() + timeout_;
+  const auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_));
   std::string line, why;
   read_ahead();
   if (!held_.empty()) return failed("wrote more than one line for an answer");

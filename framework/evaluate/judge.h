@@ -11,14 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "core/clock.h"
 #include "evaluate/checks.h"
 
 namespace dml {
 
 class Judge {
  public:
-  /// `command`: a shell command, or a program and its arguments. It is started by the first ask().
-  Judge(std::vector<std::string> command, double timeout);
+  /// `command`: a program and its arguments, started by the first ask(). `written`: the command as messages name it.
+  /// `timeout`: seconds for an answer.
+  Judge(std::vector<std::string> command, std::string written, double timeout);
   ~Judge();
   Judge(const Judge&) = delete;
   Judge& operator=(const Judge&) = delete;
@@ -30,14 +32,15 @@ class Judge {
  private:
   bool start();
   void stop();
-  bool write_line(const std::string& line, double deadline);
+  bool write_line(const std::string& line, Clock::time_point deadline);
   /// Reads available output without waiting.
   void read_ahead();
   /// Reads the next line; false with `why` if there is none.
-  bool read_line(std::string& line, double deadline, std::string& why);
+  bool read_line(std::string& line, Clock::time_point deadline, std::string& why);
   Verdict failed(const std::string& why);
 
   std::vector<std::string> command_;
+  std::string written_;
   double timeout_;
   int process_ = -1, to_ = -1, from_ = -1;
   std::string held_;

@@ -162,6 +162,15 @@ TEST_F(Judges, ThatFailNeverEndTheRun) {
   }
 }
 
+TEST_F(Judges, AreNamedAsTheyWereWritten) {
+  for (const Json& command : {Json("false --strict"), Json::array({"false", "--strict"})}) {
+    auto check = checks().at("command").make({"command", command});
+    check->check({"p", "r", "o"}, {});
+    ASSERT_FALSE(check->problems().empty());
+    EXPECT_TRUE(check->problems()[0].starts_with("judge 'false --strict' ")) << check->problems()[0];
+  }
+}
+
 TEST_F(Judges, AreLookedUpBeforeTheRun) {
   EXPECT_NE(refused({"command", "no_such_program_at_all --flag"}).find("no_such_program_at_all"), std::string::npos);
   EXPECT_NE(refused({"command", Json::array({"no_such_program_at_all"})}), "");
