@@ -8,6 +8,7 @@
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/model_config.h"
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -36,7 +37,7 @@ std::vector<std::string> strings(const Json& json, const char* key, const std::s
   if (it == json.end() || it->is_null()) return out;
   auto is_name = [](auto& v) { return v.is_string() && !v.template get_ref<const std::string&>().empty(); };
   if (!it->is_array() || it->size() > kMaxList || !std::all_of(it->begin(), it->end(), is_name))
-    throw UserError("{}: '{}' must be a list of module names, is {}", source, key, dump(*it).substr(0, 80));
+    throw UserError("{}: '{}' must be a list of module names, is {}", source, key, shown(dump(*it)));
   for (auto& v : *it) out.push_back(v);
   return out;
 }
@@ -44,7 +45,7 @@ std::vector<std::string> strings(const Json& json, const char* key, const std::s
 const Json* object_at(const Json& json, const char* key, const std::string& source) {
   auto it = json.find(key);
   if (it == json.end() || it->is_null()) return nullptr;
-  if (!it->is_object()) throw UserError("{}: '{}' must be an object, is {}", source, key, dump(*it).substr(0, 80));
+  if (!it->is_object()) throw UserError("{}: '{}' must be an object, is {}", source, key, shown(dump(*it)));
   return &*it;
 }
 
@@ -53,7 +54,7 @@ std::string init_name(const Json& json, const std::string& source) {
   if (it == json.end() || it->is_null()) return "true";
   if (it->is_boolean()) return *it ? "true" : "false";
   if (it->is_string()) return *it;
-  throw UserError("{}: 'init_lora_weights' must be true, false or a name, is {}", source, dump(*it).substr(0, 80));
+  throw UserError("{}: 'init_lora_weights' must be true, false or a name, is {}", source, shown(dump(*it)));
 }
 
 // The fields of LoftQConfig; PEFT supports 2, 4 and 8 bits.
@@ -76,7 +77,7 @@ void read_layers(const Json& json, const std::string& source, AdapterConfig& c) 
     c.layers_to_transform.emplace();
     for (auto& v : list) {
       if (!v.is_number_integer() || v < 0 || v > 65536)
-        throw UserError("{}: 'layers_to_transform' must be layer numbers, is {}", source, dump(*it).substr(0, 80));
+        throw UserError("{}: 'layers_to_transform' must be layer numbers, is {}", source, shown(dump(*it)));
       c.layers_to_transform->push_back(v);
     }
   }
@@ -92,10 +93,10 @@ std::vector<std::int64_t> token_list(const Json& list, const std::string& source
   std::vector<std::int64_t> out;
   if (!list.is_array() || list.size() > kMaxTokens)
     throw UserError("{}: 'trainable_token_indices' must be token ids, or token ids by module, is {}", source,
-                    dump(list).substr(0, 80));
+                    shown(dump(list)));
   for (auto& v : list) {
     if (!v.is_number_integer() || v < 0 || v > (std::int64_t{1} << 31))
-      throw UserError("{}: 'trainable_token_indices': {} is not a token id", source, dump(v).substr(0, 80));
+      throw UserError("{}: 'trainable_token_indices': {} is not a token id", source, shown(dump(v)));
     out.push_back(v);
   }
   return out;
@@ -160,15 +161,15 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   if (!json.is_object()) throw UserError("{}: expected an object of settings", source);
   std::string type = json_string(json, "peft_type", "", source);
   if (type.empty()) throw UserError("{}: no 'peft_type'; not a PEFT adapter", source);
-  if (type != "LORA") throw UserError("{}: peft_type '{}' is not supported, only LORA is", source, type.substr(0, 60));
+  if (type != "LORA") throw UserError("{}: peft_type '{}' is not supported, only LORA is", source, shown(type, 60));
   const std::string task = json_string(json, "task_type", "CAUSAL_LM", source);
   const auto known = std::ranges::find(task_types(), task, &TaskType::second);
   if (known == task_types().end())
     throw UserError("{}: task_type '{}' is not supported, only CAUSAL_LM, SEQ_CLS and TOKEN_CLS are", source,
-                    task.substr(0, 60));
+                    shown(task, 60));
   for (const char* key : kRefusedKeys)
     if (auto it = json.find(key); it != json.end() && !is_empty(*it))
-      throw UserError("{}: '{}' is {}, which dml does not support", source, key, dump(*it).substr(0, 80));
+      throw UserError("{}: '{}' is {}, which dml does not support", source, key, shown(dump(*it)));
 
   AdapterConfig c;
   c.head = known->first;
@@ -205,7 +206,7 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   c.fan_in_fan_out = json_bool(json, "fan_in_fan_out", false, source);
   c.bias = json_string(json, "bias", "none", source);
   if (c.bias != "none" && c.bias != "all" && c.bias != "lora_only")
-    throw UserError("{}: 'bias' is '{}', choose from none, all, lora_only", source, c.bias.substr(0, 60));
+    throw UserError("{}: 'bias' is '{}', choose from none, all, lora_only", source, shown(c.bias, 60));
   c.init = init_name(json, source);
   if (c.init == "loftq") c.loftq_iterations = loftq_iterations(json, source);
   c.base_model = json_string(json, "base_model_name_or_path", "", source);

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -86,8 +86,8 @@ void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expe
   const std::vector<WeightName> ends = embedding_and_head(spec);
   for (auto& t : file.tensors())
     if (!std::ranges::binary_search(keys, t.name) && !end_of(t.name, ends) && !t.name.ends_with(".base_layer.weight"))
-      lines.push_back(fmt::format("'{}' {} belongs to no module of this adapter",
-                                  escape_controls(t.name).substr(0, 160), shape_text(t.shape)));
+      lines.push_back(
+          fmt::format("'{}' {} belongs to no module of this adapter", shown(t.name, 160), shape_text(t.shape)));
   if (lines.empty()) return;
   std::string text = fmt::format("{}: the tensors do not match this model and adapter_config.json:", file.path());
   for (std::size_t i = 0; i < std::min(lines.size(), kMaxProblems); ++i) text += "\n  " + lines[i];
@@ -150,8 +150,8 @@ Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const 
   }
   if (!base_model.empty() && !out.config.base_model.empty() &&
       base_name(base_model) != base_name(out.config.base_model))
-    log_warning("{}: trained on base model '{}', used with '{}'", source,
-                escape_controls(out.config.base_model).substr(0, 200), base_model);
+    log_warning("{}: trained on base model '{}', used with '{}'", source, shown(out.config.base_model, 200),
+                base_model);
   return out;
 }
 

@@ -7,6 +7,7 @@
 
 #include "checkpoint/packed_groups.h"
 #include "core/error.h"
+#include "core/shown.h"
 #include "kernels/quant_nf4.h"
 
 namespace dml {
@@ -72,12 +73,12 @@ class Reader {
 
   void check(const Json& state, const std::string& source) const {
     if (auto type = json_string(state, "quant_type", "", source); type != "nf4")
-      throw UserError("{}: quant_type '{}'; only nf4 can be read", source, type.substr(0, 40));
+      throw UserError("{}: quant_type '{}'; only nf4 can be read", source, shown(type, 40));
     if (auto size = json_integer(state, "blocksize", 0, source); size != kernels::kNf4Block)
       throw UserError("{}: blocks of {} weights; only {} can be read", source, size, kernels::kNf4Block);
     if (state.value("shape", Json()) != Json::array({matrix_.rows, matrix_.cols}) || matrix_.transposed)
       throw UserError("{}: shape {}, config.json asks for [{}, {}]", source,
-                      dump(state.value("shape", Json())).substr(0, 40), matrix_.rows, matrix_.cols);
+                      shown(dump(state.value("shape", Json())), 40), matrix_.rows, matrix_.cols);
   }
 
   std::vector<float> nested_scales(const Json& state, std::int64_t count, const std::string& source) const {
@@ -112,11 +113,11 @@ bool is_bitsandbytes_config(const Json& config, const std::string& source) {
     return false;  // its experts are used in their stored format
   if (!found->is_object()) throw UserError("{}: 'quantization_config' is not an object", source);
   if (auto method = json_string(*found, "quant_method", "bitsandbytes", source); method != "bitsandbytes")
-    throw UserError("{}: 'quantization_config': quantized by '{}'; {}", source, method.substr(0, 40), advice);
+    throw UserError("{}: 'quantization_config': quantized by '{}'; {}", source, shown(method, 40), advice);
   if (!json_bool(*found, "load_in_4bit", false, source))
     throw UserError("{}: 'quantization_config': quantized to 8 bits; {}", source, advice);
   if (auto type = json_string(*found, "bnb_4bit_quant_type", "fp4", source); type != "nf4")
-    throw UserError("{}: 'quantization_config': quantized to '{}'; {}", source, type.substr(0, 40), advice);
+    throw UserError("{}: 'quantization_config': quantized to '{}'; {}", source, shown(type, 40), advice);
   return true;
 }
 

@@ -8,7 +8,7 @@
 #include "core/hash.h"
 #include "core/left_over.h"
 #include "core/log.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -33,20 +33,20 @@ bool is_plain_name(const std::string& name) {
 
 /// Why a file differs from its manifest row; "" if it does not.
 std::string file_problem(const std::string& directory, const std::string& name, const Json& row, Compare what) {
-  std::string shown = escape_controls(name).substr(0, 120);
+  const std::string named = shown(name, 120);
   if (!is_plain_name(name))
-    return fmt::format("the manifest names '{}', which is not a file inside the directory", shown);
+    return fmt::format("the manifest names '{}', which is not a file inside the directory", named);
   bool good = row.is_object() && row.contains("size") && row["size"].is_number_unsigned() && row.contains("xxh3") &&
               row["xxh3"].is_string() && row["xxh3"].get_ref<const std::string&>().size() == 32;
-  if (!good) return fmt::format("manifest: '{}' needs a size and an xxh3 digest of 32 hex digits", shown);
+  if (!good) return fmt::format("manifest: '{}' needs a size and an xxh3 digest of 32 hex digits", named);
   std::string path = path_in(directory, name);
   std::error_code error;
-  if (fs::symlink_status(path, error).type() != fs::file_type::regular) return fmt::format("'{}' is missing", shown);
+  if (fs::symlink_status(path, error).type() != fs::file_type::regular) return fmt::format("'{}' is missing", named);
   auto size = fs::file_size(path, error);
   if (error || size != row["size"].get<std::uint64_t>())
-    return fmt::format("'{}' has {} bytes, expected {}", shown, error ? 0 : size, row["size"].get<std::uint64_t>());
+    return fmt::format("'{}' has {} bytes, expected {}", named, error ? 0 : size, row["size"].get<std::uint64_t>());
   if (what == Compare::contents && digest_of_file(path) != row["xxh3"].get_ref<const std::string&>())
-    return fmt::format("the contents of '{}' are damaged", shown);
+    return fmt::format("the contents of '{}' are damaged", named);
   return "";
 }
 

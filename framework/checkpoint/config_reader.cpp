@@ -5,6 +5,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -66,14 +67,14 @@ void check_rope_keys(const Json& object, const std::string& source, bool alpha) 
     bool is_known = alpha && key == "alpha";
     for (auto& k : known) is_known |= k == key;
     if (!is_known && !value.is_null())
-      throw UserError("{}: '{}' changes the rotary embedding in a way dml does not know{}", source, key.substr(0, 80),
+      throw UserError("{}: '{}' changes the rotary embedding in a way dml does not know{}", source, shown(key),
                       did_you_mean(key, known));
   }
 }
 
 Token as_token(const Json& v, const char* key, const std::string& source) {
   if (!v.is_number_integer() || v < -1 || v > std::int64_t{INT32_MAX})
-    throw UserError("{}: '{}' must be a token id, is {}", source, key, dump(v).substr(0, 60));
+    throw UserError("{}: '{}' must be a token id, is {}", source, key, shown(dump(v), 60));
   return v.get<Token>();
 }
 
@@ -107,7 +108,7 @@ std::vector<std::int64_t> ConfigReader::integers(const char* key) const {
   constexpr std::size_t kMax = 8192;
   if (!list.is_array() || list.size() > kMax ||
       !std::all_of(list.begin(), list.end(), [](const Json& v) { return v.is_number_integer(); }))
-    throw UserError("{}: '{}' must be a list of whole numbers, is {}", source_, key, dump(list).substr(0, 60));
+    throw UserError("{}: '{}' must be a list of whole numbers, is {}", source_, key, shown(dump(list), 60));
   for (const Json& v : list) out.push_back(v.get<std::int64_t>());
   return out;
 }
@@ -128,7 +129,7 @@ Activation ConfigReader::activation(std::initializer_list<const char*> keys, std
     if (name == a.name) return a.activation;
     names.push_back(a.name);
   }
-  throw UserError("{}: '{}' is '{}', an activation dml does not have{}", source_, used, name.substr(0, 60),
+  throw UserError("{}: '{}' is '{}', an activation dml does not have{}", source_, used, shown(name, 60),
                   did_you_mean(name, names));
 }
 
@@ -223,7 +224,7 @@ RopeSpec ConfigReader::read_rope_of(const char* layer_type, const char* theta_ke
 RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const char* theta_key, const ModelSpec& spec,
                                  const ConfigDefaults& defaults) const {
   if (!object.is_object())
-    throw UserError("{}: '{}' must be an object, is {}", source_, where, dump(object).substr(0, 60));
+    throw UserError("{}: '{}' must be an object, is {}", source_, where, shown(dump(object), 60));
   std::string place = source_ + ": " + where;
   check_rope_keys(object, place, defaults.ntk_alpha);
   RopeSpec rope;
@@ -247,7 +248,7 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const ch
     if (type == s.name) found = &s;
     names.push_back(s.name);
   }
-  if (!found) throw UserError("{}: unknown rope type '{}'{}", place, type.substr(0, 60), did_you_mean(type, names));
+  if (!found) throw UserError("{}: unknown rope type '{}'{}", place, shown(type, 60), did_you_mean(type, names));
   rope.scaling = found->scaling;
   if (defaults.phi3_rope && rope.scaling != RopeScaling::none && rope.scaling != RopeScaling::longrope)
     throw UserError("{}: rope type '{}': a {} knows \"default\" and \"longrope\"", place, type, spec.model_type);
@@ -336,7 +337,7 @@ std::vector<std::int64_t> ConfigReader::windows_of_types(const ModelSpec& spec, 
     bool sliding = t == "sliding_attention";
     if (!sliding && t != "full_attention")
       throw UserError("{}: 'layer_types' holds {}, choose from \"full_attention\", \"sliding_attention\"", source_,
-                      dump(t).substr(0, 60));
+                      shown(dump(t), 60));
     if (sliding && window == 0)
       throw UserError("{}: 'layer_types' has sliding layers, but no 'sliding_window' is in use", source_);
     out.push_back(sliding ? window : 0);

@@ -7,6 +7,7 @@
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -36,7 +37,7 @@ AdapterConfig read_mlx_config(const Json& json, const std::string& source, const
   if (!json.is_object()) throw UserError("{}: expected an object of settings", source);
   std::string type = json_string(json, "fine_tune_type", "lora", source);
   if (type != "lora" && type != "dora")
-    throw UserError("{}: fine_tune_type '{}' is not an adapter; choose from lora, dora", source, type.substr(0, 60));
+    throw UserError("{}: fine_tune_type '{}' is not an adapter; choose from lora, dora", source, shown(type, 60));
   auto it = json.find("lora_parameters");
   if (it == json.end() || !it->is_object()) throw UserError("{}: no 'lora_parameters' object", source);
   std::string inside = source + ": lora_parameters";

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -56,7 +57,7 @@ void refuse_unknown_mathematics(const Json& config, const ConfigReader& reader, 
   for (auto& n : neutral_values()) {
     auto it = config.find(n.key);
     if (it == config.end() || it->is_null() || *it == n.value || reader.asked(n.key)) continue;
-    problems.add(fmt::format("{}: '{}' is {}, which dml does not support{}{}", source, n.key, dump(*it).substr(0, 80),
+    problems.add(fmt::format("{}: '{}' is {}, which dml does not support{}{}", source, n.key, shown(dump(*it)),
                              *n.why ? ": " : "", n.why));
   }
   problems.raise();
@@ -82,7 +83,7 @@ const Family& family_of(const Json& config, const std::string& source) {
   for (auto& f : families()) names.push_back(f.model_type);
   for (auto& r : kRefused)
     if (type == r.model_type) throw UserError("{}: model_type '{}' is not supported: {}", source, type, r.why);
-  throw UserError("{}: model_type '{}' is not supported{}", source, type.substr(0, 60), did_you_mean(type, names));
+  throw UserError("{}: model_type '{}' is not supported{}", source, shown(type, 60), did_you_mean(type, names));
 }
 
 // transformers goes by the model_type, so files have other spellings: MPTForCausalLM, Ernie4_5_ForCausalLM.
@@ -104,7 +105,7 @@ void check_architecture(const Json& config, std::string_view architecture, std::
                         const std::string& source) {
   auto it = config.find("architectures");
   if (it == config.end() || it->is_null() || it->empty() || has_architecture(config, architecture)) return;
-  throw UserError("{}: 'architectures' is {}, expected [\"{}\"] for model_type '{}'", source, dump(*it).substr(0, 100),
+  throw UserError("{}: 'architectures' is {}, expected [\"{}\"] for model_type '{}'", source, shown(dump(*it), 100),
                   architecture, model_type);
 }
 

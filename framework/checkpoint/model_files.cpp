@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/log.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -22,14 +22,14 @@ bool is_inside(const std::string& path, const std::string& folder) {
 
 /// The shard's path; UserError when it is outside the folder.
 std::string confined(const std::string& directory, const std::string& shard, const std::string& index_path) {
-  std::string shown = escape_controls(shard).substr(0, 200);
+  const std::string named = shown(shard, 200);
   if (shard.empty() || shard.find('\0') != std::string::npos || fs::path(shard).is_absolute())
-    throw UserError("{}: shard '{}' is not the name of a file in this folder", index_path, shown);
+    throw UserError("{}: shard '{}' is not the name of a file in this folder", index_path, named);
   std::string root = real_path(directory), path = real_path(path_in(directory, shard));
   if (is_inside(path, root)) return path;
   fs::path snapshots = fs::path(root).parent_path();
   if (snapshots.filename() == "snapshots" && is_inside(path, (snapshots.parent_path() / "blobs").string())) return path;
-  throw UserError("{}: shard '{}' is outside the model's folder", index_path, shown);
+  throw UserError("{}: shard '{}' is outside the model's folder", index_path, named);
 }
 
 [[noreturn]] void no_weights(const std::string& directory) {
@@ -68,25 +68,24 @@ void ModelFiles::open_sharded(const std::string& index_path) {
   std::map<std::string, std::size_t> opened;  // shard name → index in files_
   for (auto& [tensor, shard] : index["weight_map"].items()) {
     if (!shard.is_string())
-      throw UserError("{}: weight_map '{}' is not the name of a file", index_path, tensor.substr(0, 200));
+      throw UserError("{}: weight_map '{}' is not the name of a file", index_path, shown(tensor, 200));
     auto [it, is_new] = opened.try_emplace(shard.get_ref<const std::string&>(), files_.size());
     if (is_new) {
       if (opened.size() > kMaxShards) throw UserError("{}: more than {} shards", index_path, kMaxShards);
       std::string path = confined(directory_, it->first, index_path);
-      if (!file_exists(path))
-        throw UserError("{}: shard '{}' is missing", index_path, escape_controls(it->first).substr(0, 200));
+      if (!file_exists(path)) throw UserError("{}: shard '{}' is missing", index_path, shown(it->first, 200));
       files_.emplace_back(path);
     }
     const TensorView* view = files_[it->second].find(tensor);
     if (!view)
       throw UserError("{}: tensor '{}' should be in {} by the index, but that file has no such tensor", index_path,
-                      escape_controls(tensor).substr(0, 200), escape_controls(it->first).substr(0, 200));
+                      shown(tensor, 200), shown(it->first, 200));
     tensors_.push_back(*view);  // weight_map is ordered by name
   }
   if (index.contains("metadata") && index["metadata"].is_object() && index["metadata"].contains("total_size")) {
     auto& total = index["metadata"]["total_size"];
     if (!total.is_number() || total.get<double>() != static_cast<double>(bytes()))
-      log_warning("{}: total_size is {}, the tensors have {} bytes", index_path, total.dump().substr(0, 40), bytes());
+      log_warning("{}: total_size is {}, the tensors have {} bytes", index_path, shown(total.dump(), 40), bytes());
   }
 }
 

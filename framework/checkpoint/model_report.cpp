@@ -6,7 +6,7 @@
 #include "checkpoint/finite.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 #include "kernels/weight.h"
 #include "model/adapter_plan.h"
 #include "model/weight_names.h"
@@ -91,8 +91,7 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
   }
   for (auto& t : files.tensors())
     if (!used.contains(&t) && !is_derived(t.name))
-      out.warnings.push_back(
-          fmt::format("tensor '{}' {} is not used", escape_controls(t.name).substr(0, 160), shape_text(t.shape)));
+      out.warnings.push_back(fmt::format("tensor '{}' {} is not used", shown(t.name, 160), shape_text(t.shape)));
   return out;
 }
 

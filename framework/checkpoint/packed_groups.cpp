@@ -11,6 +11,7 @@
 #include "core/bf16.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/shown.h"
 #include "kernels/quant_ggml.h"
 #include "model/weight_names.h"
 
@@ -202,14 +203,14 @@ PackedConfig packed_config(const Json& config, const std::string& source) {
   if (const auto bits = json_integer(of, "bits", 4, source); bits != kBits)
     refuse(fmt::format("to {} bits; dml reads 4", bits));
   if (const auto mode = json_string(of, "mode", "affine", source); mode != "affine")
-    refuse(fmt::format("in mode '{}'; dml reads affine", mode.substr(0, 40)));
+    refuse(fmt::format("in mode '{}'; dml reads affine", shown(mode, 40)));
   if (const auto version = json_string(of, "version", "gemm", source);
       method == "awq" && version != "gemm" && version != "GEMM")
-    refuse(fmt::format("in version '{}'; dml reads gemm", version.substr(0, 40)));
+    refuse(fmt::format("in version '{}'; dml reads gemm", shown(version, 40)));
   out.group = std::max<std::int64_t>(0, json_integer(of, "group_size", is_mlx ? 64 : 128, source));
   const std::string format = json_string(of, "checkpoint_format", "gptq", source);
   if (method == "gptq" && format != "gptq" && format != "gptq_v2")
-    refuse(fmt::format("in checkpoint_format '{}'; dml reads gptq and gptq_v2", format.substr(0, 40)));
+    refuse(fmt::format("in checkpoint_format '{}'; dml reads gptq and gptq_v2", shown(format, 40)));
   out.zeros_less_one = method == "gptq" && format == "gptq";
   return out;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "core/text.h"
 #include "core/utf8.h"
 #include "data/arrow/rows.h"
@@ -305,7 +306,7 @@ void RowReader::parse(const RawRow& row, Json& record) const {
       throw UserError("{}; this is the last line and it has no newline; is the file complete?", error.what());
     }
     if (!record.is_object())
-      throw UserError("{}: a row must be an object {{…}}, is {}", place(row), dump(record).substr(0, 40));
+      throw UserError("{}: a row must be an object {{…}}, is {}", place(row), shown(dump(record), 40));
     return;
   }
   if (auto bad = find_invalid_utf8(row.text); bad != std::string::npos)

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/shown.h"
 #include "prompt/loss_weight.h"
 #include "prompt/scalar_column.h"
 #include "recipe/recipe.h"
@@ -147,7 +148,7 @@ void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, R
   if (data_.rows == RowKind::pairs)
     if (const Json value = column(entry.field_margin); !value.is_null()) {
       if (!value.is_number() || !std::isfinite(value.get<double>()))
-        throw UserError("'{}' must be a number, is {}", entry.field_margin, dump(value).substr(0, 60));
+        throw UserError("'{}' must be a number, is {}", entry.field_margin, shown(dump(value), 60));
       margin = value.get<double>();
     }
   for (std::size_t i = made; i < group.made; ++i) {

@@ -11,6 +11,7 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "core/rounding.h"
+#include "core/shown.h"
 #include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
 #include "model/weight_names.h"
@@ -46,7 +47,7 @@ std::vector<SyntheticDocument> read_documents(const std::string& path) {
     if (std::sscanf(row.c_str(), "%ld %ld", &tokens, &trained) != 2 || tokens < 2 || tokens > kLongest || trained < 0 ||
         trained >= tokens)
       throw UserError("{}:{}: expected 'TOKENS TRAINED' with 2 ≤ TOKENS and TRAINED < TOKENS, got '{}'", path,
-                      line.number, row.substr(0, 60));
+                      line.number, shown(row, 60));
     documents.push_back({tokens, trained});
   }
   if (documents.empty()) throw UserError("{}: contains no documents", path);

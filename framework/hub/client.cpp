@@ -9,11 +9,13 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
 
 constexpr double kFirstPause = 1, kLongestPause = 8, kLongestRetryAfter = 300;  // seconds
+constexpr std::size_t kLongestReason = 300;                                     // bytes
 constexpr const char* kEndpoint = "https://huggingface.co";
 
 std::string stripped(std::string text) {
@@ -37,18 +39,13 @@ bool is_worth_another_try(const WebAnswer& answer) {
   return std::ranges::count(kPassing, answer.status) > 0;
 }
 
-std::string without_control_characters(std::string text) {
-  std::erase_if(text, [](unsigned char c) { return c < 32 || c == 127; });
-  return text.substr(0, 300);
-}
-
 // The server's message, from its header or JSON body.
 std::string reason_of(const WebAnswer& answer) {
-  if (const std::string said = answer.header("x-error-message"); !said.empty()) return without_control_characters(said);
+  if (const std::string said = answer.header("x-error-message"); !said.empty()) return shown(said, kLongestReason);
   try {
     const Json body = parse_json(answer.body, "answer", {.bytes = 65536});
     if (body.is_object() && body.contains("error") && body["error"].is_string())
-      return without_control_characters(body["error"].get<std::string>());
+      return shown(body["error"].get_ref<const std::string&>(), kLongestReason);
   } catch (const UserError&) {
   }
   return {};

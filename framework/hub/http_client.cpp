@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "core/text.h"
 #include "core/version.h"
 
@@ -183,7 +184,7 @@ std::string redirect_of(WebAnswer& answer, const std::string& from) {
   if (to.empty()) answer.failure = "a redirect without a Location";
   else if (to.starts_with('/') && !to.starts_with("//")) return origin_of(from) + to;
   else if (!to.starts_with("https://") && !(to.starts_with("http://") && from.starts_with("http://")))
-    answer.failure = fmt::format("a redirect from {} to {}", origin_of(from), to.substr(0, 60));
+    answer.failure = fmt::format("a redirect from {} to {}", origin_of(from), shown(to, 60));
   return answer.failure.empty() ? to : "";
 }
 

@@ -16,6 +16,7 @@
 #include "core/model_file_names.h"
 #include "core/row_file_names.h"
 #include "core/sha.h"
+#include "core/shown.h"
 #include "core/size_text.h"
 #include "hub/file_patterns.h"
 #include "hub/listing.h"
@@ -207,7 +208,7 @@ class Push {
       if (found == by_digest.end()) continue;
       if (object.contains("error"))
         throw IoError(fmt::format("{}: {}: the LFS server refuses it: {}", what_, found->second->path,
-                                  dump(object["error"]).substr(0, 200)));
+                                  shown(dump(object["error"]), 200)));
       const Json actions = object.value("actions", Json::object());
       if (!actions.is_object() || !actions.contains("upload")) continue;  // the Hub has this file already
       log_info("{}: pushing {}, {}", what_, found->second->path, size_text(found->second->size));

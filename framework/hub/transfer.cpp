@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/shown.h"
 #include "core/text.h"
 
 namespace dml {
@@ -79,7 +80,7 @@ struct Transfer::Stream {
       if (!sent.starts_with(fmt::format("bytes {}-", at)) ||
           (!sent.ends_with("/*") && !sent.ends_with(fmt::format("/{}", file.size))))
         throw IoError(fmt::format("{}: requested bytes from {} of {}, the server returned '{}'", file.path, at,
-                                  file.size, sent.substr(0, 80)));
+                                  file.size, shown(sent)));
     } else if (asks_for_part()) {
       ignored_range = true;
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "core/text.h"
 #include "prompt/chat_template.h"
 #include "prompt/layout.h"
@@ -126,10 +127,9 @@ std::vector<const Json*> chatgpt_path(const Json& mapping, std::string id) {
   std::vector<const Json*> path;
   while (!id.empty()) {
     auto node = mapping.find(id);
-    if (node == mapping.end() || !node->is_object())
-      throw UserError("mapping: there is no node '{}'", id.substr(0, 60));
+    if (node == mapping.end() || !node->is_object()) throw UserError("mapping: there is no node '{}'", shown(id, 60));
     path.push_back(&*node);
-    if (path.size() > mapping.size()) throw UserError("mapping: node '{}' is its own ancestor", id.substr(0, 60));
+    if (path.size() > mapping.size()) throw UserError("mapping: node '{}' is its own ancestor", shown(id, 60));
     id = json_string(*node, "parent", "", "mapping");
   }
   return path;

@@ -1,7 +1,7 @@
 #include "prompt/conversation_json.h"
 
 #include "core/error.h"
-#include "core/utf8.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -32,7 +32,7 @@ Json without_nulls(const Json& value) {
 
 std::string keys_of(const Json& object) {
   std::string out;
-  for (auto& [key, v] : object.items()) out += (out.empty() ? "'" : ", '") + escape_controls(key.substr(0, 40)) + "'";
+  for (auto& [key, v] : object.items()) out += (out.empty() ? "'" : ", '") + shown(key, 40) + "'";
   return out.empty() ? "nothing" : out;
 }
 

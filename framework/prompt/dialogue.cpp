@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/shown.h"
 #include "core/text.h"
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
@@ -18,7 +19,7 @@ std::vector<Turn> read_turns(const Json& record, const char* role_key, std::vect
       record.contains("conversations") || !record.contains("conversation") ? "conversations" : "conversation";
   std::vector<Turn> turns;
   for (auto& turn : list_column(record, column)) {
-    if (!turn.is_object()) throw UserError("'{}' must be a list of objects, has {}", column, dump(turn).substr(0, 60));
+    if (!turn.is_object()) throw UserError("'{}' must be a list of objects, has {}", column, shown(dump(turn), 60));
     Turn read{text_column(turn, role_key), text_column(turn, "value")};
     if (std::find(roles.begin(), roles.end(), read.role) == roles.end())
       throw UserError("unknown role '{}'{}", read.role, did_you_mean(read.role, roles));

@@ -1,4 +1,5 @@
 // Rows without a template: segments of text, each trained or not. Axolotl's input_output.
+#include "core/shown.h"
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
 
@@ -45,7 +46,7 @@ class InputOutput : public PromptStrategy {
   static bool label(const Json& segment) {
     if (!segment.is_object() || !segment.contains("label") || !segment["label"].is_boolean())
       throw UserError("'segments' must be a list of objects with 'text' and 'label' (true or false), has {}",
-                      dump(segment).substr(0, 60));
+                      shown(dump(segment), 60));
     return segment["label"].get<bool>();
   }
   bool train_on_inputs_;

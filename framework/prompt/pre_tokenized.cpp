@@ -1,4 +1,5 @@
 // Rows that are already tokenized. Nothing is added and no template is applied.
+#include "core/shown.h"
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
 
@@ -9,7 +10,7 @@ std::vector<Token> integers(const Json& record, const char* column, std::int64_t
   std::vector<Token> out;
   for (auto& value : list_column(record, column)) {
     if (!value.is_number_integer())
-      throw UserError("'{}' must be a list of whole numbers, has {}", column, dump(value).substr(0, 60));
+      throw UserError("'{}' must be a list of whole numbers, has {}", column, shown(dump(value), 60));
     bool fits =
         value.is_number_unsigned() ? value.get<std::uint64_t>() <= INT32_MAX : value.get<std::int64_t>() >= least;
     if (!fits) throw UserError("'{}' has {}, must be {} to {}", column, dump(value), least, INT32_MAX);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/shown.h"
 #include "prompt/chat_template.h"
 #include "prompt/layout.h"
 #include "prompt/preference_chat.h"
@@ -101,9 +102,9 @@ class PreferenceChat : public PromptStrategy {
     if (value.is_string()) return Json::array({message(role, value, trained)});
     Json out = value.is_object() ? Json::array({value}) : value;
     if (!out.is_array() || out.empty())
-      throw UserError("'{}' must be a text, a message or a list of messages, is {}", field, dump(value).substr(0, 60));
+      throw UserError("'{}' must be a text, a message or a list of messages, is {}", field, shown(dump(value), 60));
     for (Json& m : out) {
-      if (!m.is_object()) throw UserError("'{}' has an entry that is not a message: {}", field, dump(m).substr(0, 60));
+      if (!m.is_object()) throw UserError("'{}' has an entry that is not a message: {}", field, shown(dump(m), 60));
       m[kTrained] = trained;
     }
     return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "prompt/layout.h"
 #include "prompt/scalar_column.h"
 
@@ -36,7 +37,7 @@ std::string FieldPath::text(const Json& record) const {
     throw UserError("'{}' must have at least {} messages, has {}", column, message + 1, list.size());
   const Json& entry = list[static_cast<std::size_t>(message)];
   if (!entry.is_object() || !entry.contains("content") || !entry["content"].is_string())
-    throw UserError("'{}[{}]' must be a message with 'content', is {}", column, message, dump(entry).substr(0, 60));
+    throw UserError("'{}[{}]' must be a message with 'content', is {}", column, message, shown(dump(entry), 60));
   return entry["content"].get<std::string>();
 }
 
@@ -51,7 +52,7 @@ bool label_column(const Json& record, const std::string& column) {
   const Json label = scalar_column(*found);
   if (label.is_boolean()) return label.get<bool>();
   if (label == 0 || label == 1) return label == 1;
-  throw UserError("'{}' must be true or false, is {}", column, dump(*found).substr(0, 60));
+  throw UserError("'{}' must be true or false, is {}", column, shown(dump(*found), 60));
 }
 
 }  // namespace dml

@@ -3,6 +3,7 @@
 #include "prompt/stepwise.h"
 
 #include "core/error.h"
+#include "core/shown.h"
 #include "prompt/layout.h"
 #include "recipe/recipe.h"
 
@@ -61,7 +62,7 @@ class Stepwise : public PromptStrategy {
   static Token label(const Json& value, std::size_t i) {
     if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
     if (value.is_number_integer() && (value == 0 || value == 1)) return value.get<Token>();
-    throw UserError("'labels[{}]' must be true or false, is {}", i, dump(value).substr(0, 60));
+    throw UserError("'labels[{}]' must be true or false, is {}", i, shown(dump(value), 60));
   }
 
   std::string separator_;

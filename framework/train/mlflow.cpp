@@ -17,13 +17,14 @@
 #include "core/json.h"
 #include "core/lines.h"
 #include "core/text.h"
+#include "core/utf8.h"
 #include "core/version.h"
 
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kLongestParameter = 6000;      // characters that MLflow accepts
+constexpr std::size_t kLongestParameter = 6000;      // bytes; MLflow accepts as many characters
 constexpr const char* kMarker = "/mlflow_run.json";  // names the run of this directory
 
 std::int64_t milliseconds() {
@@ -40,6 +41,13 @@ std::string allowed_name(std::string name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("_-. /").find(c) == std::string_view::npos)
       c = '_';
   return name;
+}
+
+// As much of a parameter's value as MLflow accepts.
+std::string parameter_text(const std::string& value) {
+  std::string out = value.substr(0, kLongestParameter);
+  if (out.size() < value.size()) out.resize(out.size() - incomplete_utf8_tail(out));
+  return out;
 }
 
 std::string user_name() {
@@ -136,8 +144,7 @@ Action MlflowRun::on_start(const RunFacts& facts) {
   for (auto& entry : fs::recursive_directory_iterator(folder_ + "/metrics"))
     if (entry.is_regular_file()) metrics.push_back(entry.path().string());
   for (const std::string& metric : metrics) shorten(metric, facts.first_step);
-  for (auto& [key, value] : facts.settings)
-    put(folder_ + "/params/" + allowed_name(key), value.substr(0, kLongestParameter));
+  for (auto& [key, value] : facts.settings) put(folder_ + "/params/" + allowed_name(key), parameter_text(value));
   put(folder_ + "/tags/mlflow.runName", settings_.run_name);
   put(folder_ + "/tags/mlflow.user", user_name());
   put(folder_ + "/tags/mlflow.source.name", fmt::format("dml {}", version()));

@@ -265,6 +265,9 @@ TEST(PreTokenized, RejectsInconsistentRows) {
   auto error = [](const char* row) { return error_of([&] { make("")->render(parse_json(row, "row")); }); };
   EXPECT_EQ(error(R"({"input_ids": [1], "labels": [1, 2]})"), "'labels' has 2 entries, 'input_ids' has 1");
   EXPECT_EQ(error(R"({"input_ids": [1.5]})"), "'input_ids' must be a list of whole numbers, has 1.5");
+  const std::string most(58, 'x');  // with a quote before them, the next two bytes are the 60th and 61st
+  EXPECT_EQ(error(("{\"input_ids\": [\"" + most + "\u00e9\"]}").c_str()),
+            "'input_ids' must be a list of whole numbers, has \"" + most + "…");
   EXPECT_EQ(error(R"({"input_ids": [-1]})"), "'input_ids' has -1, must be 0 to 2147483647");
   EXPECT_EQ(error(R"({"input_ids": [18446744073709551615]})"),
             "'input_ids' has 18446744073709551615, must be 0 to 2147483647");

@@ -179,6 +179,17 @@ TEST_F(Sinks, MlflowGetsAFileForEachMetricAndParameter) {
   EXPECT_THAT(read_file(experiment + "/meta.yaml"), HasSubstr("name: \"pirates: ahoy\"\n"));
 }
 
+TEST_F(Sinks, MlflowCutsLongParametersAtAWholeCharacter) {
+  fs::create_directories(facts_.output_dir);
+  const std::string most(5999, 'x');  // the limit is 6000 bytes
+  facts_.settings = {{"cut", most + "ü"}, {"kept", most + "y"}};
+  MlflowRun sink({folder_ / "mlruns", "pirates", ""});
+  sink.on_start(facts_);
+  sink.on_end({});
+  EXPECT_EQ(read_file(only_file(folder_ / "mlruns", "cut")), most);
+  EXPECT_EQ(read_file(only_file(folder_ / "mlruns", "kept")), most + "y");
+}
+
 // The file that MLflow 2 writes: yaml.safe_dump quotes a name only where it must.
 TEST_F(Sinks, MlflowUsesTheExperimentThatMlflowMade) {
   fs::create_directories(facts_.output_dir);

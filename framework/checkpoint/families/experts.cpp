@@ -5,6 +5,7 @@
 #include "checkpoint/families/groups.h"
 #include "checkpoint/model_files.h"
 #include "core/error.h"
+#include "core/shown.h"
 #include "model/mxfp4_names.h"
 
 namespace dml {
@@ -229,8 +230,7 @@ void deepseek_v3(ConfigFields& c, ModelSpec& s) {
     throw UserError("{}: 'n_shared_experts' must be 0 to 1024, is {}", from.source(), shared);
   m.shared_ffn = shared * m.ffn;
   if (const std::string score = from.text("scoring_func", "sigmoid"); score != "sigmoid")
-    throw UserError("{}: 'scoring_func' is '{}', but a deepseek_v3 scores by sigmoid", from.source(),
-                    score.substr(0, 60));
+    throw UserError("{}: 'scoring_func' is '{}', but a deepseek_v3 scores by sigmoid", from.source(), shown(score, 60));
   const std::int64_t first = from.integer("first_k_dense_replace", 3);
   if (first > 0) {
     m.dense.assign(static_cast<std::size_t>(s.layers), false);

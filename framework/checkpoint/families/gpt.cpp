@@ -1,6 +1,7 @@
 // GPT-2 and MPT; and those whose q, k and v are one tensor, head by head: GPT-NeoX (Pythia), Falcon, BLOOM.
 #include "checkpoint/families/groups.h"
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -96,7 +97,7 @@ void mpt_attention(const ConfigReader& c, ModelSpec& s) {
   if (!c.has("attn_config")) return;
   const Json& all = c.at("attn_config");
   const std::string place = c.source() + ": attn_config";
-  if (!all.is_object()) throw UserError("{} must be an object, is {}", place, dump(all).substr(0, 60));
+  if (!all.is_object()) throw UserError("{} must be an object, is {}", place, shown(dump(all), 60));
   s.scores.alibi_bias_max = json_number(all, "alibi_bias_max", 8, place);
   s.scores.scale = json_number(all, "softmax_scale", 0, place);
   if (!json_bool(all, "alibi", true, place))
@@ -105,7 +106,7 @@ void mpt_attention(const ConfigReader& c, ModelSpec& s) {
   s.scores.clip = json_number(all, "clip_qkv", 0, place);
   if (const std::string type = json_string(all, "attn_type", "multihead_attention", place);
       type != "multihead_attention")
-    throw UserError("{}: 'attn_type' is '{}', only 'multihead_attention' is supported", place, type.substr(0, 60));
+    throw UserError("{}: 'attn_type' is '{}', only 'multihead_attention' is supported", place, shown(type, 60));
 }
 
 void mpt(ConfigFields& c, ModelSpec& s) {

@@ -3,6 +3,7 @@
 
 #include "checkpoint/families/groups.h"
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -41,7 +42,7 @@ void read_rope_layers(const ConfigReader& c, ModelSpec& s) {
                     turning.is_array() ? fmt::format("lists {}", turning.size()) : "is not a list");
   for (std::size_t i = 0; i < s.without_rope.size(); ++i) {
     if (turning[i] != 0 && turning[i] != 1)
-      throw UserError("{}: 'no_rope_layers' holds {}, choose from 0, 1", c.source(), dump(turning[i]).substr(0, 60));
+      throw UserError("{}: 'no_rope_layers' holds {}, choose from 0, 1", c.source(), shown(dump(turning[i]), 60));
     s.without_rope[i] = turning[i] == 0;
   }
 }

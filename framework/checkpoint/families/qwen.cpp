@@ -1,6 +1,7 @@
 // Qwen; and the families whose norms stand after the blocks: OLMo 2 and 3, EXAONE 4.
 #include "checkpoint/families/groups.h"
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml {
 namespace {
@@ -64,7 +65,7 @@ bool exaone_slides(const ConfigReader& c, const ModelSpec& s, std::int64_t layer
     const std::string pattern = c.text("sliding_window_pattern", "");
     if (pattern.empty() || pattern.find_first_not_of("LG") != std::string::npos)
       throw UserError("{}: 'sliding_window_pattern' must be a number or letters L and G, is '{}'", c.source(),
-                      pattern.substr(0, 60));
+                      shown(pattern, 60));
     return layer + 1 != s.layers && pattern[static_cast<std::size_t>(layer) % pattern.size()] == 'L';
   }
   const std::int64_t pattern = c.integer("sliding_window_pattern", 4);

@@ -2,11 +2,12 @@
 
 #include "core/base64.h"
 #include "core/error.h"
+#include "core/shown.h"
 
 namespace dml {
 
 std::string stage_type(const Json& spec, std::string_view where) {
-  if (!spec.is_object()) throw UserError("{}: must be an object with a 'type', is {}", where, dump(spec).substr(0, 60));
+  if (!spec.is_object()) throw UserError("{}: must be an object with a 'type', is {}", where, shown(dump(spec), 60));
   std::string type = json_string(spec, "type", "", where);
   if (type.empty()) throw UserError("{}: has no 'type'", where);
   return type;
