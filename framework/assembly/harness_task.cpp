@@ -36,8 +36,7 @@ class FieldOf {
     return parse_json(rendered(*value_, row), source_);
   }
   std::string text(const Json& row) const {
-    if (const auto column = row.find(source_); column != row.end())
-      return column->is_string() ? column->get<std::string>() : dump(*column);
+    if (const auto column = row.find(source_); column != row.end()) return text_or_json(*column);
     return rendered(*text_, row) + newlines_;
   }
   bool empty() const { return source_.empty(); }
@@ -98,7 +97,7 @@ class TaskMaker {
     std::vector<std::string> out;
     const Json all = config_.doc_to_choice.is_array() ? config_.doc_to_choice : choice_.value(doc);
     if (!all.is_array() || all.empty()) throw UserError("doc_to_choice gives no list of choices");
-    for (const Json& c : all) out.push_back(c.is_string() ? c.get<std::string>() : dump(c));
+    for (const Json& c : all) out.push_back(text_or_json(c));
     return out;
   }
 
@@ -123,8 +122,7 @@ class TaskMaker {
       return all[right_choice(doc, all)];
     }
     const Json target = target_.value(doc);
-    if (target.is_array())
-      return target.empty() ? "" : target[0].is_string() ? target[0].get<std::string>() : dump(target[0]);
+    if (target.is_array()) return target.empty() ? "" : text_or_json(target[0]);
     return target_.text(doc);
   }
 

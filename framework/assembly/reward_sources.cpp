@@ -116,7 +116,7 @@ void RewardSources::score_checks(const std::vector<Scored>& completions, std::ve
   for (const Scored& s : completions) {
     auto text = [&](const char* key) {
       const auto found = s.row.json.find(key);
-      return found == s.row.json.end() ? "" : found->is_string() ? found->get<std::string>() : dump(*found);
+      return found == s.row.json.end() ? "" : text_or_json(*found);
     };
     answers.push_back({text("prompt"), text("expected"), s.text});
     rows.push_back(&s.row);

@@ -130,6 +130,8 @@ WideJson read_wide_json(const std::string& path, const JsonLimits& limits) {
 
 std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+std::string text_or_json(const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); }
+
 std::int64_t json_integer(const Json& object, const char* key, std::int64_t fallback, std::string_view source) {
   const Json* v = member(object, key);
   if (!v) return fallback;

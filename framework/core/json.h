@@ -36,6 +36,8 @@ WideJson read_wide_json(const std::string& path, const JsonLimits& limits = {});
 
 /// Compact JSON text; bytes that are not UTF-8 become U+FFFD.
 std::string dump(const Json& value);
+/// A string as it is, any other value as JSON text.
+std::string text_or_json(const Json& value);
 
 /// A member of an object, with its type checked; `fallback` if the key is absent or null. Throws UserError "SOURCE:
 /// 'KEY' must be …, is …".

@@ -45,12 +45,11 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
     }
     if (!share_a_file(inputs, old)) continue;  // of another recipe
     std::vector<std::string> changes;
-    auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
     for (auto& [name, value] : inputs) {
       const std::string shown = input_name(name);
       if (!old.contains(name)) {
         changes.push_back(shown + " added");
-      } else if (std::string before = text(old[name]); before != value) {
+      } else if (std::string before = text_or_json(old[name]); before != value) {
         bool brief = before.size() <= 24 && value.size() <= 24;
         changes.push_back(
             brief ? fmt::format("{} changed ({} → {})", shown, input_text(name, before), input_text(name, value))

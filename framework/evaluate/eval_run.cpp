@@ -237,9 +237,7 @@ void Eval::check_answers_of(const std::vector<Json>& all, Comm& comm, EvalResult
   for (std::size_t i = 0; i < rows; ++i) {
     const Json& row = task_.rows[i].json;
     const auto expected = row.find("expected");
-    const std::string reference = expected == row.end()   ? ""
-                                  : expected->is_string() ? expected->get<std::string>()
-                                                          : dump(*expected);
+    const std::string reference = expected == row.end() ? "" : text_or_json(*expected);
     result.answers.push_back({text_of(row, "prompt"), reference, all[i]["output"].get<std::string>()});
   }
   Json verdicts = Json::array();

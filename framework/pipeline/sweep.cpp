@@ -91,7 +91,6 @@ void read_results(const std::string& folder, SweepRun& run) {
   }
 }
 
-std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); }
 std::string number_text(const Json& value) {
   return value.is_number() ? fmt::format("{:.4f}", value.get<double>()) : "";
 }
@@ -102,8 +101,8 @@ int train_run(std::vector<std::string> words, const Json& overrides, const Sweep
   const auto replaced = [&](const std::string& key) { return run.settings.contains(key); };
   for (auto& [key, value] : overrides.items())
     if (!replaced(key) && !std::ranges::any_of(alternatives_of(key), replaced))
-      words.insert(words.end(), {"--" + key, text_of(value)});
-  for (auto& [key, value] : run.settings.items()) words.insert(words.end(), {"--" + key, text_of(value)});
+      words.insert(words.end(), {"--" + key, text_or_json(value)});
+  for (auto& [key, value] : run.settings.items()) words.insert(words.end(), {"--" + key, text_or_json(value)});
   return run_launcher(words, true);
 }
 
@@ -217,7 +216,7 @@ std::string sweep_table(const std::vector<SweepRun>& runs) {
   for (const SweepRun& run : runs) {
     out += fmt::format("| {} |", run.name);
     for (const std::string& key : keys)
-      out += fmt::format(" {} |", run.settings.contains(key) ? text_of(run.settings[key]) : "");
+      out += fmt::format(" {} |", run.settings.contains(key) ? text_or_json(run.settings[key]) : "");
     if (rewards) out += fmt::format(" {} |", number_text(run.reward));
     out += fmt::format(" {} | {} | {} | {} |\n", number_text(run.train_loss), number_text(run.eval_loss),
                        number_text(run.best_eval_loss), run.exit < 0 ? "" : std::to_string(run.exit));

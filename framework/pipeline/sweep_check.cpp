@@ -22,7 +22,7 @@ std::vector<Override> settings_of(const std::vector<Override>& overrides, const 
   for (auto& [key, value] : row.settings.items()) {
     for (const std::string& other : alternatives_of(key))
       std::erase_if(all, [&](const Override& o) { return o.key == other; });
-    all.push_back({key, value.is_string() ? value.get<std::string>() : dump(value), row.places.at(key)});
+    all.push_back({key, text_or_json(value), row.places.at(key)});
   }
   return all;
 }

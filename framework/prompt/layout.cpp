@@ -41,7 +41,7 @@ void append_yaml(const Json& value, int indent, std::string& out) {
       out += '\n';
       append_yaml(*member, indent + 2, out);
     } else {
-      out.append(" ").append(member->is_string() ? member->get_ref<const std::string&>() : dump(*member)).append("\n");
+      out.append(" ").append(text_or_json(*member)).append("\n");
     }
   }
 }

@@ -102,8 +102,7 @@ RequestReader::AnswerConstraint RequestReader::constraint(Fields& f) const {
   for (const char* name : {"guided_grammar", "grammar"})
     if (const auto value = f.text(name)) take_grammar(name, *value);
   for (const char* name : {"guided_json", "json_schema"})
-    if (const Json* value = f.find(name))
-      take_schema(name, value->is_string() ? value->get<std::string>() : dump(*value));
+    if (const Json* value = f.find(name)) take_schema(name, text_or_json(*value));
   if (f.has("guided_choice")) {
     const std::vector<std::string> choices = f.texts("guided_choice", 10000);
     take("guided_choice", "choice" + dump(Json(choices)), [choices] { return choice_automaton(choices); });

@@ -25,7 +25,7 @@ std::optional<ToolCall> call_of(const Json& json) {
   if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) return {};
   for (const char* name : {"arguments", "parameters"})
     if (auto found = json.find(name); found != json.end())
-      return ToolCall{json["name"].get<std::string>(), found->is_string() ? found->get<std::string>() : dump(*found)};
+      return ToolCall{json["name"].get<std::string>(), text_or_json(*found)};
   return {};
 }
 

@@ -168,5 +168,10 @@ TEST_F(Members, BeyondTheRangeOfIntegersAreAnError) {
 
 TEST(Json, SkipsAByteOrderMark) { EXPECT_EQ(parse_json("\xef\xbb\xbf{\"a\": 1}", "f.json")["a"], 1); }
 
+TEST(Json, TextIsAStringAsItIsOrJson) {
+  EXPECT_EQ(text_or_json("a \"b\""), "a \"b\"");
+  EXPECT_EQ(text_or_json(Json::array({"a", 1.5, nullptr})), "[\"a\",1.5,null]");
+}
+
 }  // namespace
 }  // namespace dml
