@@ -10,6 +10,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/shown.h"
+#include "core/text.h"
 
 namespace dml {
 namespace {
@@ -33,8 +34,8 @@ std::string token_from_environment() {
 }
 
 bool is_worth_another_try(const WebAnswer& answer) {
-  if (answer.refused) return false;
-  if (!answer.failure.empty() && answer.status < 400) return answer.failure.find("redirect") == std::string::npos;
+  if (answer.refused || answer.redirect_refused) return false;
+  if (!answer.failure.empty() && answer.status < 400) return true;
   constexpr int kPassing[] = {408, 429, 500, 502, 503, 504};
   return std::ranges::count(kPassing, answer.status) > 0;
 }
@@ -47,6 +48,17 @@ std::string reason_of(const WebAnswer& answer) {
     if (body.is_object() && body.contains("error") && body["error"].is_string())
       return shown(body["error"].get_ref<const std::string&>(), kLongestReason);
   } catch (const UserError&) {
+  }
+  return {};
+}
+
+// The parameter t of a RateLimit header: `"api";r=0;t=55`. "" where it has none.
+std::string seconds_to_reset(std::string_view header) {
+  while (!header.empty()) {
+    const std::size_t end = std::min(header.find_first_of(";,"), header.size());
+    const std::string_view parameter = trim(header.substr(0, end));
+    if (parameter.starts_with("t=")) return std::string(parameter.substr(2));
+    header.remove_prefix(std::min(end + 1, header.size()));
   }
   return {};
 }
@@ -81,9 +93,7 @@ std::string HubClient::resolve(HubKind kind, const std::string& id, const std::s
 
 double retry_after(const WebAnswer& answer) {
   std::string said = answer.header("retry-after");
-  if (said.empty())
-    if (const std::string limit = answer.header("ratelimit"); limit.find("t=") != limit.npos)
-      said = limit.substr(limit.find("t=") + 2);
+  if (said.empty()) said = seconds_to_reset(answer.header("ratelimit"));
   if (said.empty() || !std::isdigit(static_cast<unsigned char>(said[0]))) return -1;
   return std::min(std::atof(said.c_str()), kLongestRetryAfter);
 }

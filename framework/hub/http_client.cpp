@@ -208,7 +208,8 @@ WebAnswer send_once(const WebRequest& request) {
     if (!redirected) return answer;
     url = redirect_of(answer, url);
     if (hop == kMaxRedirects) answer.failure = fmt::format("more than {} redirects", kMaxRedirects);
-    if (!answer.failure.empty()) return answer;
+    answer.redirect_refused = !answer.failure.empty();
+    if (answer.redirect_refused) return answer;
   }
 }
 

@@ -19,11 +19,12 @@ using WebHeaders = std::map<std::string, std::string>;
 struct WebAnswer {
   int status = 0;  // 0: no response
   WebHeaders headers;
-  std::string body;      // at most 32 MiB; "" if `take` received it, unless it is an error
-  std::string url;       // URL of the response, after all redirects
-  WebHeaders first;      // headers of the first response, before any redirect to another host
-  std::string failure;   // "" if the response is complete, else libcurl's message
-  bool refused = false;  // `take` returned false
+  std::string body;               // at most 32 MiB; "" if `take` received it, unless it is an error
+  std::string url;                // URL of the response, after all redirects
+  WebHeaders first;               // headers of the first response, before any redirect to another host
+  std::string failure;            // "" if the response is complete, else libcurl's message
+  bool refused = false;           // `take` returned false
+  bool redirect_refused = false;  // a redirect was not followed; `failure` says why
 
   std::string header(const std::string& name) const;
 };

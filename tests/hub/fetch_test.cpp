@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -211,6 +212,29 @@ TEST_F(Fetching, PausesFollowTheServerOrGrow) {
   hub_.set_faults({{"429", {9, -1}}});  // without Retry-After, and too often
   EXPECT_THROW(fetch_from_hub(HubClient(options), one), IoError);
   EXPECT_THAT(pauses, testing::ElementsAre(1, 2, 4, 8));
+}
+
+TEST(HubClient, WaitsUntilARateLimitIsReset) {
+  for (const auto& [header, seconds] : std::map<std::string, double>{
+           {"\"api\";r=0;t=55", 55}, {"limit=100, remaining=0, t=7", 7}, {"limit=100;reset=9", -1}, {"", -1}}) {
+    WebAnswer answer;
+    answer.headers["ratelimit"] = header;
+    EXPECT_EQ(retry_after(answer), seconds) << header;
+  }
+}
+
+// libcurl names the host, whatever it is called.
+TEST_F(Fetching, OnlyRedirectsThatAreNotFollowedAreFinal) {
+  std::size_t pauses = 0;
+  HubOptions options = hub_.options();
+  options.pause = [&](double) { ++pauses; };
+  hub_.set_faults({{"redirect loop", {99, 1}}});
+  EXPECT_THROW(fetch_from_hub(HubClient(options), request()), IoError);
+  EXPECT_EQ(pauses, 0u);
+  setenv("no_proxy", "127.0.0.1,redirect.localhost", 1);
+  options.endpoint = "http://redirect.localhost:1";
+  EXPECT_THROW(fetch_from_hub(HubClient(options), request()), IoError);
+  EXPECT_EQ(pauses, 4u);
 }
 
 TEST_F(Fetching, WithoutDiskSpaceNothingIsDownloaded) {
