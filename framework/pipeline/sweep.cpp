@@ -91,18 +91,22 @@ void read_results(const std::string& folder, SweepRun& run) {
   }
 }
 
+// One word, since a value may begin with "--".
+std::string setting_word(const std::string& key, const Json& value) {
+  return fmt::format("--{}={}", key, text_or_json(value));
+}
 std::string number_text(const Json& value) {
   return value.is_number() ? fmt::format("{:.4f}", value.get<double>()) : "";
 }
 
 int train_run(std::vector<std::string> words, const Json& overrides, const SweepRun& run, const std::string& folder) {
   words.insert(words.begin(), {this_host().program, "train"});
-  words.insert(words.end(), {"--output_dir", folder});
+  words.push_back(setting_word("output_dir", folder));
   const auto replaced = [&](const std::string& key) { return run.settings.contains(key); };
   for (auto& [key, value] : overrides.items())
     if (!replaced(key) && !std::ranges::any_of(alternatives_of(key), replaced))
-      words.insert(words.end(), {"--" + key, text_or_json(value)});
-  for (auto& [key, value] : run.settings.items()) words.insert(words.end(), {"--" + key, text_or_json(value)});
+      words.push_back(setting_word(key, value));
+  for (auto& [key, value] : run.settings.items()) words.push_back(setting_word(key, value));
   return run_launcher(words, true);
 }
 

@@ -43,6 +43,14 @@ TEST_F(Sweeps, RepeatRunsWhoseFilesChanged) {
   EXPECT_THAT(sweep(r).err, HasSubstr("run-02: finished before"));
 }
 
+TEST_F(Sweeps, TakeValuesThatBeginLikeOptions) {
+  const std::string r = recipe("r.yml", short_run());
+  write("grid.yml", "wandb_name: [\"--a\"]\n");
+  const Ended e = sweep(r, {"--wandb_entity=--b"});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_TRUE(fs::exists(at("sweep/run-01/adapter_model.safetensors")));
+}
+
 // A name in the table is the folder of the result, also where the order of the grid has changed.
 TEST_F(Sweeps, KeepTheResultsOfAGridInAnotherOrder) {
   const std::string r = recipe("r.yml", short_run());
