@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/stages.h"
+#include "cli/train_words.h"
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -111,15 +112,9 @@ int submit(Launch& l) {
 }
 
 RecipeFile recipe_of_training(const std::vector<std::string>& command, RecipeUse use) {
-  std::string path;
-  std::optional<std::string> resume;
-  std::vector<Override> overrides;
-  Options options{"train", "train RECIPE [--resume auto|DIR|none] [--KEY VALUE …]", {}};
-  options.positional("RECIPE", path, "the recipe");
-  options.text("resume", resume, "as in dml train", "auto|DIR|none");
-  options.take_overrides(overrides);
-  options.parse({command.begin() + 1, command.end()});
-  return load_recipe(path, overrides, use);
+  TrainWords train;
+  train.options.parse({command.begin() + 1, command.end()});
+  return load_recipe(train.recipe, train.overrides, use);
 }
 
 // Measures layouts and requests the fastest one. Without batch_size, a step has enough micro-batches for any number of

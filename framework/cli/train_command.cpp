@@ -5,10 +5,10 @@
 
 #include "assembly/hub_files.h"
 #include "cli/launching.h"
-#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/stages.h"
+#include "cli/train_words.h"
 #include "dist/started_rank.h"
 #include "pipeline/own_ranks.h"
 #include "pipeline/train.h"
@@ -16,32 +16,8 @@
 namespace dml {
 namespace {
 
-struct Train {
-  std::string recipe;
-  std::optional<std::string> resume;
-  std::vector<Override> overrides;
-  Options options{"train",
-                  "train RECIPE [--resume auto|DIR|none] [--KEY VALUE …]",
-                  {"dml train recipe.yml", "dml train recipe.yml --learning_rate 1e-4",
-                   "dml train recipe.yml --ranks 1           one process with all threads",
-                   "dml launch --hostfile hosts train recipe.yml", "dml resume outputs/run"}};
-  Train() {
-    options.about(
-        "Prepares the data if necessary, trains, and writes into output_dir: the adapter or model, checkpoints, "
-        "metrics.jsonl, report.html, loss.svg and the recipe. Ctrl-C or SIGTERM saves a checkpoint and stops with exit "
-        "code 75; dml resume continues. Where one micro-batch cannot feed all cores of this host, several ranks "
-        "(processes) compute different micro-batches at the same time, with the same result; 'ranks' and 'threads' of "
-        "the recipe "
-        "fix their numbers.");
-    options.positional("RECIPE", recipe, "the recipe");
-    options.text("resume", resume, "auto: from the newest checkpoint; DIR: from this checkpoint; none: a new run",
-                 "auto|DIR|none");
-    options.take_overrides(overrides);
-  }
-};
-
 // The command-line arguments for the ranks.
-std::vector<std::string> words_of(const Train& t) {
+std::vector<std::string> words_of(const TrainWords& t) {
   std::vector<std::string> words{t.recipe};
   if (t.resume) words.push_back("--resume=" + *t.resume);
   for (const Override& o : t.overrides) words.push_back(fmt::format("--{}={}", o.key, o.value));
@@ -49,7 +25,7 @@ std::vector<std::string> words_of(const Train& t) {
 }
 
 int run_train(const std::vector<std::string>& words) {
-  Train t;
+  TrainWords t;
   t.options.parse(words);
   std::optional<LayoutChoice> layout = layout_from_parent();
   std::error_code unknown;
@@ -76,7 +52,7 @@ int run_train(const std::vector<std::string>& words) {
 }  // namespace
 
 Command train_command() {
-  return {"train", "trains the model that the recipe describes", [] { return Train().options.page(); }, run_train,
+  return {"train", "trains the model that the recipe describes", [] { return TrainWords().options.page(); }, run_train,
           Ranks::many};
 }
 

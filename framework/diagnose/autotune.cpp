@@ -37,11 +37,9 @@ std::string LayoutRate::text() const {
 std::vector<std::string> bench_arguments(const std::vector<std::string>& command) {
   if (command.size() < 2 || command[0] != "train")
     throw UserError("launch: --autotune requires a training run, as in: dml launch --autotune train recipe.yml");
-  std::vector<std::string> words{"bench"};
-  for (std::size_t i = 1; i < command.size(); ++i) {
-    if (command[i] == "--resume") ++i;
-    else if (!command[i].starts_with("--resume=")) words.push_back(command[i]);
-  }
+  std::vector<std::string> words = command;
+  words[0] = "bench";
+  take_resume(words);
   words.insert(words.end(), {"--warmup=1", "--steps=2", "--json"});
   return words;
 }

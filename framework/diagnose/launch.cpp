@@ -136,6 +136,21 @@ bool is_training(const std::vector<std::string>& command) {
   return !command.empty() && (command[0] == "train" || command[0] == "resume");
 }
 
+std::optional<std::string> take_resume(std::vector<std::string>& words) {
+  constexpr std::string_view kOption = "--resume";
+  std::optional<std::string> value;
+  for (auto word = words.begin(); word != words.end();) {
+    const bool apart = *word == kOption && word + 1 != words.end();
+    if (!apart && !word->starts_with(std::string(kOption) + "=")) {
+      ++word;
+      continue;
+    }
+    value = apart ? word[1] : word->substr(kOption.size() + 1);
+    word = words.erase(word, word + (apart ? 2 : 1));
+  }
+  return value;
+}
+
 std::string launcher_problem(LaunchRequest request, const LaunchHost& host) {
   request.command = {kTrialRank};
   request.pass_threads = false;

@@ -35,6 +35,9 @@ LaunchHost this_host();
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host);
 /// Whether the words after "dml" train, so that signals save and stop.
 bool is_training(const std::vector<std::string>& command);
+/// Removes --resume from words of dml train, as --resume VALUE or --resume=VALUE. Returns its value, the last of
+/// several.
+std::optional<std::string> take_resume(std::vector<std::string>& words);
 /// The argument with which dml starts communication between its ranks and ends.
 inline constexpr const char* kTrialRank = "--trial-rank";
 /// Why the launcher cannot start ranks here, determined by starting some that only begin to communicate; "" if it can.

@@ -40,22 +40,6 @@ void check(const SlurmRequest& slurm, const LaunchRequest& request) {
   problems.raise();
 }
 
-// Removes --resume from the words of dml train and returns its value; "auto" without it.
-std::string taken_resume(std::vector<std::string>& words) {
-  constexpr std::string_view kOption = "--resume";
-  std::string value = "auto";
-  for (auto word = words.begin(); word != words.end();) {
-    const bool apart = *word == kOption && word + 1 != words.end();
-    if (!apart && !word->starts_with(std::string(kOption) + "=")) {
-      ++word;
-      continue;
-    }
-    value = apart ? word[1] : word->substr(kOption.size() + 1);
-    word = words.erase(word, word + (apart ? 2 : 1));
-  }
-  return value;
-}
-
 struct ResumePoint {
   std::size_t at;     // the word that names it for the first start
   std::string later;  // for the starts of a job that was requeued
@@ -64,7 +48,7 @@ struct ResumePoint {
 // What a training resumes from; its words get --resume. Unset where the words name the same for every start.
 std::optional<ResumePoint> resume_point(std::vector<std::string>& words) {
   if (words[1] == "train") {
-    const std::string given = taken_resume(words);
+    const std::string given = take_resume(words).value_or("auto");
     words.insert(words.end(), {"--resume", given});
     if (given != "auto") return ResumePoint{words.size() - 1, "auto"};
     return std::nullopt;

@@ -141,6 +141,13 @@ TEST(Launch, RejectsContradictions) {
   EXPECT_THROW(launch_line({.command = {"launch", "train"}}, {4, false, "dml"}), UserError);
 }
 
+TEST(Launch, TakesWhereATrainingResumesFrom) {
+  std::vector<std::string> words{"train", "--resume", "none", "a.yml", "--resume=out/checkpoint-5", "--seed", "1"};
+  EXPECT_EQ(take_resume(words), "out/checkpoint-5");
+  EXPECT_EQ(words, (std::vector<std::string>{"train", "a.yml", "--seed", "1"}));
+  EXPECT_EQ(take_resume(words), std::nullopt);
+}
+
 TEST(Launch, QuotesForAShell) { EXPECT_EQ(shell_text({"a", "it's", "", "b c"}), "a 'it'\\''s' '' 'b c'"); }
 
 }  // namespace
