@@ -1,10 +1,4 @@
 // bench: speed and memory of a recipe's training step, on random tokens.
-#include "core/size_text.h"
-#include "diagnose/bench.h"
-
-#include <charconv>
-#include <string_view>
-
 #include "assembly/hub_files.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -12,6 +6,8 @@
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/size_text.h"
+#include "diagnose/bench.h"
 #include "diagnose/work_span.h"
 #include "kernels/processor.h"
 #include "train/progress.h"
@@ -68,24 +64,6 @@ BenchOptions checked(const Bench& b) {
     throw UserError("--scaling measures one step for each number of threads; leave out --warmup and --steps");
   if (b.documents) o.documents = read_documents(*b.documents);
   return o;
-}
-
-// Parses "4,16,64".
-std::vector<int> thread_counts(const std::optional<std::string>& text) {
-  std::vector<int> counts;
-  if (!text) return counts;
-  std::string_view rest = *text;
-  while (true) {
-    int count = 0;
-    auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), count);
-    if (error != std::errc{} || count < 1 || count > 4096)
-      throw UserError("--scaling must be numbers of threads between 1 and 4096, as in 4,16,64; it is '{}'", *text);
-    counts.push_back(count);
-    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
-    if (rest.empty()) return counts;
-    if (rest[0] != ',') throw UserError("--scaling: '{}' is not a list of numbers, as in 4,16,64", *text);
-    rest.remove_prefix(1);
-  }
 }
 
 std::string joined(const std::vector<std::string>& lines) {
@@ -174,7 +152,8 @@ int run_bench(const std::vector<std::string>& words) {
   Bench b;
   b.options.parse(words);
   BenchOptions options = checked(b);
-  const std::vector<int> scaling = thread_counts(b.scaling);
+  constexpr int kMaxThreads = 4096;
+  const std::vector<int> scaling = b.scaling ? number_list("scaling", *b.scaling, kMaxThreads) : std::vector<int>{};
   return run_on_ranks([&](Comm& comm) {
     RecipeFile file = load_recipe_to_run(b.recipe, b.overrides, RecipeUse::measure, {.rows = false});
     require_files(file, {.rows = false});

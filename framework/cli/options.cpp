@@ -200,6 +200,25 @@ void Options::parse(const std::vector<std::string>& words) {
   if (s.overrides && !keys.empty()) *s.overrides = parse_overrides(keys);
 }
 
+std::int64_t within(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high) throw UserError("--{}: {} is not from {} to {}", name, value, low, high);
+  return value;
+}
+
+std::vector<int> number_list(const char* name, const std::string& list, int high) {
+  std::vector<int> numbers;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    int number = 0;
+    const auto [stop, problem] = std::from_chars(list.data() + at, list.data() + end, number);
+    if (problem != std::errc{} || stop != list.data() + end || number < 1 || number > high)
+      throw UserError("--{}: '{}' is not a list of numbers from 1 to {}, such as 2,8,64", name, list, high);
+    numbers.push_back(number);
+    at = end + 1;
+  }
+  return numbers;
+}
+
 void require_no_keys(const std::vector<Override>& overrides, std::string_view instead) {
   if (!overrides.empty())
     throw UserError("--{}: keys of a recipe go with a RECIPE, not with {}", overrides[0].key, instead);

@@ -75,6 +75,11 @@ class Options {
   std::unique_ptr<State> state_;
 };
 
+/// The value of an option. UserError unless it is from `low` to `high`.
+std::int64_t within(const char* name, std::int64_t value, std::int64_t low, std::int64_t high);
+/// The value of an option that is a list such as "2,8,64", of numbers from 1 to `high`. UserError.
+std::vector<int> number_list(const char* name, const std::string& list, int high);
+
 /// UserError if keys of a recipe were given to a command that reads no recipe but `instead`.
 void require_no_keys(const std::vector<Override>& overrides, std::string_view instead);
 

@@ -104,11 +104,6 @@ std::vector<std::string> read_keys(const std::string& path) {
   return keys;
 }
 
-std::int64_t within(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
-  if (value < low || value > high) throw UserError("--{}: {} is not from {} to {}", name, value, low, high);
-  return value;
-}
-
 std::string read_origin(const std::string& text) {
   const std::string origin = browser_origin(text);
   if (origin.empty())

@@ -207,26 +207,13 @@ struct Plan {
   }
 };
 
-std::vector<int> numbers_of(const std::string& list) {
-  std::vector<int> numbers;
-  for (std::size_t at = 0; at <= list.size();) {
-    std::size_t end = std::min(list.find(',', at), list.size());
-    std::string word = list.substr(at, end - at);
-    if (word.empty() || word.size() > 6 || word.find_first_not_of("0123456789") != word.npos || word == "0")
-      throw UserError("--ranks {}: expected positive integers, such as 2 or 2,8,64", list);
-    numbers.push_back(std::stoi(word));
-    at = end + 1;
-  }
-  return numbers;
-}
-
 int plan_ranks(const Plan& p) {
-  std::vector<int> numbers = numbers_of(*p.ranks);
+  constexpr int kMaxRanks = 1'000'000;
+  const std::vector<int> numbers = number_list("ranks", *p.ranks, kMaxRanks);
   Network network;
   network.bandwidth = parse_bandwidth(p.bandwidth.value_or("1Gbit"));
   network.latency = parse_latency(p.latency.value_or("0.1ms"));
-  network.ranks_per_host = static_cast<int>(p.ranks_per_host.value_or(1));
-  if (network.ranks_per_host < 1) throw UserError("--ranks-per-host must be at least 1");
+  network.ranks_per_host = static_cast<int>(within("ranks-per-host", p.ranks_per_host.value_or(1), 1, kMaxRanks));
   RecipeFile file = load_recipe_to_run(p.recipe, p.overrides, RecipeUse::measure, {.rows = false});
   require_files(file, {.rows = false});
   show_notes(file);

@@ -110,6 +110,14 @@ TEST(OptionValues, OfAChoiceAreItsWords) {
   EXPECT_EQ(refusal_of({"do", "--level", "x"}), "--level: there is no 'x'; choose from low, high");
 }
 
+TEST(OptionValues, AreWithinTheirLimits) {
+  EXPECT_EQ(within("n", 8, 1, 8), 8);
+  EXPECT_THROW(within("n", (std::int64_t{1} << 32) + 1, 1, 8), UserError);
+  EXPECT_THAT(number_list("n", "2,8,64", 64), ElementsAre(2, 8, 64));
+  for (const char* list : {"", "2,", ",2", "2,,8", "0", "-1", "65", "4294967297", "2 ,8", "2x", "+2"})
+    EXPECT_THROW(number_list("n", list, 64), UserError) << list;
+}
+
 // As from a shell variable that is not set.
 TEST(OptionValues, MayBeEmptyOnlyInTexts) {
   EXPECT_EQ(refusal_of({"do", "--note", ""}), "");

@@ -207,6 +207,7 @@ TEST_F(BadInput, WordsThatWouldHaveNoEffect) {
   expect_refused(dml({"infer", r, "--greedy", "--temperature", "1", "--prompt", "x"}), 2,
                  {"--greedy takes the most likely token"});
   expect_refused(dml({"plan", r, "--ranks", "2", "--lr"}), 2, {"set either --ranks or --lr"});
+  expect_refused(dml({"plan", r, "--ranks", "2", "--ranks-per-host", "4294967297"}), 2, {"--ranks-per-host"});
   expect_refused(dml({"help", "train", "x"}), 2, {"unexpected argument 'x'"});
   const std::string grid = write("grid.yml", "learning_rate: [1e-4]\n");
   expect_refused(dml({"sweep", r, "--grid", grid, "--output", at("sweep"), "--output_dir", at("x")}), 2,
