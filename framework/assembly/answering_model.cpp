@@ -8,6 +8,7 @@
 #include "assembly/trained_result.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/sampling_limits.h"
 
 namespace dml {
 namespace {
@@ -15,18 +16,19 @@ namespace {
 void take_generation_config(const std::string& directory, GenerationOptions& options) {
   const Json config = generation_config(directory);
   const std::string source = directory + "/generation_config.json";
+  using Limits = SamplingLimits;
   SamplingOptions& s = options.sampling;
-  auto number = [&](const char* key, double value, double low, double high) {
+  auto number = [&](const char* key, double value, SamplingLimit limit) {
     const double x = json_number(config, key, value, source);
-    if (!(x >= low && x <= high)) throw UserError("{}: '{}' is {}, not from {} to {}", source, key, x, low, high);
+    if (!limit.contains(x)) throw UserError("{}: '{}' is {}, not from {} to {}", source, key, x, limit.low, limit.high);
     return x;
   };
   s.greedy = !json_bool(config, "do_sample", !s.greedy, source);
-  s.temperature = number("temperature", s.temperature, 0, 100);
-  s.top_k = static_cast<std::int64_t>(number("top_k", static_cast<double>(s.top_k), 0, 1e9));
-  s.top_p = number("top_p", s.top_p, 0, 1);
-  s.min_p = number("min_p", s.min_p, 0, 1);
-  s.repetition_penalty = number("repetition_penalty", s.repetition_penalty, 1e-3, 100);
+  s.temperature = number("temperature", s.temperature, Limits::kTemperature);
+  s.top_k = static_cast<std::int64_t>(number("top_k", static_cast<double>(s.top_k), Limits::kTopK));
+  s.top_p = number("top_p", s.top_p, Limits::kTopP);
+  s.min_p = number("min_p", s.min_p, Limits::kMinP);
+  s.repetition_penalty = number("repetition_penalty", s.repetition_penalty, Limits::kRepetitionPenalty);
 }
 
 // Sets what the section gives.

@@ -12,6 +12,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/sampling_limits.h"
 #include "pipeline/infer.h"
 
 namespace dml {
@@ -50,7 +51,7 @@ class CatchInterrupts {
 
 struct Setting {
   const char* key;
-  double low, high;
+  SamplingLimit limit;
   bool whole;
   double (*get)(const GenerationOptions&);
   void (*set)(GenerationOptions&, double);
@@ -58,24 +59,34 @@ struct Setting {
 
 const std::vector<Setting>& settings() {
   using G = GenerationOptions;
+  using Limits = SamplingLimits;
   static const std::vector<Setting> table{
-      {"temperature", 0, 100, false, [](const G& o) { return o.sampling.temperature; },
+      {"temperature", Limits::kTemperature, false, [](const G& o) { return o.sampling.temperature; },
        [](G& o, double x) { o.sampling.temperature = x; }},
-      {"top-k", 0, 1e9, true, [](const G& o) { return static_cast<double>(o.sampling.top_k); },
+      {"top-k", Limits::kTopK, true, [](const G& o) { return static_cast<double>(o.sampling.top_k); },
        [](G& o, double x) { o.sampling.top_k = static_cast<std::int64_t>(x); }},
-      {"top-p", 0, 1, false, [](const G& o) { return o.sampling.top_p; }, [](G& o, double x) { o.sampling.top_p = x; }},
-      {"min-p", 0, 1, false, [](const G& o) { return o.sampling.min_p; }, [](G& o, double x) { o.sampling.min_p = x; }},
-      {"repetition-penalty", 0.001, 100, false, [](const G& o) { return o.sampling.repetition_penalty; },
+      {"top-p", Limits::kTopP, false, [](const G& o) { return o.sampling.top_p; },
+       [](G& o, double x) { o.sampling.top_p = x; }},
+      {"min-p", Limits::kMinP, false, [](const G& o) { return o.sampling.min_p; },
+       [](G& o, double x) { o.sampling.min_p = x; }},
+      {"repetition-penalty", Limits::kRepetitionPenalty, false,
+       [](const G& o) { return o.sampling.repetition_penalty; },
        [](G& o, double x) { o.sampling.repetition_penalty = x; }},
-      {"presence-penalty", -100, 100, false, [](const G& o) { return o.sampling.presence_penalty; },
+      {"presence-penalty", Limits::kPenalty, false, [](const G& o) { return o.sampling.presence_penalty; },
        [](G& o, double x) { o.sampling.presence_penalty = x; }},
-      {"frequency-penalty", -100, 100, false, [](const G& o) { return o.sampling.frequency_penalty; },
+      {"frequency-penalty", Limits::kPenalty, false, [](const G& o) { return o.sampling.frequency_penalty; },
        [](G& o, double x) { o.sampling.frequency_penalty = x; }},
-      {"greedy", 0, 1, true, [](const G& o) { return o.sampling.greedy ? 1.0 : 0.0; },
+      {"greedy",
+       {0, 1},
+       true,
+       [](const G& o) { return o.sampling.greedy ? 1.0 : 0.0; },
        [](G& o, double x) { o.sampling.greedy = x != 0; }},
-      {"max-new-tokens", 1, 1 << 30, true, [](const G& o) { return static_cast<double>(o.max_new_tokens); },
+      {"max-new-tokens", Limits::kNewTokens, true, [](const G& o) { return static_cast<double>(o.max_new_tokens); },
        [](G& o, double x) { o.max_new_tokens = static_cast<std::int64_t>(x); }},
-      {"seed", 0, 1e15, true, [](const G& o) { return static_cast<double>(o.sampling.seed); },
+      {"seed",
+       {0, 1e15},
+       true,
+       [](const G& o) { return static_cast<double>(o.sampling.seed); },
        [](G& o, double x) { o.sampling.seed = static_cast<std::uint64_t>(x); }}};
   return table;
 }
@@ -217,10 +228,10 @@ void set_generation_option(GenerationOptions& options, const std::string& key, c
     const std::string text = value == "true" ? "1" : value == "false" ? "0" : value;
     double number = 0;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || !(number >= s.low && number <= s.high) ||
+    if (error != std::errc() || end != text.data() + text.size() || !s.limit.contains(number) ||
         (s.whole && number != static_cast<double>(static_cast<std::int64_t>(number))))
-      throw UserError("/set {}: '{}' is not a {}number from {} to {}", key, value, s.whole ? "whole " : "", s.low,
-                      s.high);
+      throw UserError("/set {}: '{}' is not a {}number from {} to {}", key, value, s.whole ? "whole " : "", s.limit.low,
+                      s.limit.high);
     s.set(options, number);
     return;
   }

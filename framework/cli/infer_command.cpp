@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/placement.h"
+#include "core/sampling_limits.h"
 #include "hub/fetch.h"
 #include "pipeline/best_of.h"
 #include "pipeline/infer.h"
@@ -219,21 +220,21 @@ void check_words(const Infer& in) {
 
 // Command-line settings override the recipe's and the model's defaults.
 void choose_sampling(const Infer& in, SamplingOptions& s) {
-  constexpr double kMax = 1e9;
-  auto within = [](const char* name, double x, double low, double high) {
-    if (!(x >= low && x <= high)) throw UserError("--{}: {} is not from {} to {}", name, x, low, high);
+  using Limits = SamplingLimits;
+  const auto checked = [](const char* name, double x, SamplingLimit limit) {
+    if (!limit.contains(x)) throw UserError("--{}: {} is not from {} to {}", name, x, limit.low, limit.high);
     return x;
   };
   const bool samples = in.temperature || in.top_k || in.top_p || in.min_p;  // asks for sampling
   s.greedy = in.greedy || (s.greedy && !samples);
-  s.temperature = within("temperature", in.temperature.value_or(s.temperature), 0, 100);
-  s.top_k = static_cast<std::int64_t>(within("top-k", static_cast<double>(in.top_k.value_or(s.top_k)), 0, kMax));
-  s.top_p = within("top-p", in.top_p.value_or(s.top_p), 0, 1);
-  s.min_p = within("min-p", in.min_p.value_or(s.min_p), 0, 1);
-  s.repetition_penalty = within("repetition-penalty", in.repetition_penalty.value_or(s.repetition_penalty), 0, 100);
-  if (s.repetition_penalty == 0) throw UserError("--repetition-penalty: must be above 0");
-  s.presence_penalty = within("presence-penalty", in.presence_penalty.value_or(0), -100, 100);
-  s.frequency_penalty = within("frequency-penalty", in.frequency_penalty.value_or(0), -100, 100);
+  s.temperature = checked("temperature", in.temperature.value_or(s.temperature), Limits::kTemperature);
+  s.top_k = within("top-k", in.top_k.value_or(s.top_k), 0, Limits::kMaxTopK);
+  s.top_p = checked("top-p", in.top_p.value_or(s.top_p), Limits::kTopP);
+  s.min_p = checked("min-p", in.min_p.value_or(s.min_p), Limits::kMinP);
+  s.repetition_penalty =
+      checked("repetition-penalty", in.repetition_penalty.value_or(s.repetition_penalty), Limits::kRepetitionPenalty);
+  s.presence_penalty = checked("presence-penalty", in.presence_penalty.value_or(0), Limits::kPenalty);
+  s.frequency_penalty = checked("frequency-penalty", in.frequency_penalty.value_or(0), Limits::kPenalty);
   if (in.seed && (*in.seed < 0 || *in.seed == INT64_MAX))  // the largest one stands for all beyond it
     throw UserError("--seed: must be a whole number from 0 to {}", INT64_MAX - 1);
   s.seed = static_cast<std::uint64_t>(in.seed.value_or(0));
@@ -246,10 +247,9 @@ InferOptions infer_options(const Infer& in, const Recipe* recipe) {
   options.raw = in.raw;
   options.generation = generation_defaults(recipe, answering_model(recipe, in.base_model, in.adapters));
   options.long_answers = in.max_new_tokens.has_value();
-  options.generation.max_new_tokens = in.max_new_tokens.value_or(options.generation.max_new_tokens);
-  constexpr std::int64_t kMaxTokens = 1 << 30;
-  if (options.generation.max_new_tokens < 1 || options.generation.max_new_tokens > kMaxTokens)
-    throw UserError("--max-new-tokens: {} is not from 1 to {}", options.generation.max_new_tokens, kMaxTokens);
+  options.generation.max_new_tokens =
+      within("max-new-tokens", in.max_new_tokens.value_or(options.generation.max_new_tokens), 1,
+             SamplingLimits::kMaxNewTokens);
   choose_sampling(in, options.generation.sampling);
   choose_beams(in, options.generation);
   options.generation.cache = in.precision.apply();

@@ -1,4 +1,5 @@
 // Fields of the sections about answers: generation, and the user's evaluations.
+#include "core/sampling_limits.h"
 #include "recipe/codecs.h"
 
 namespace dml::recipe {
@@ -50,6 +51,7 @@ Section evaluation_section() {
 
 Section generation_section() {
   using S = GenerationSection;
+  using Limits = SamplingLimits;
   Table t("Generation",
           "Defaults of `dml infer`, and samples during training. A key that is not set has the "
           "value in the model's generation_config.json, or else the default below.");
@@ -65,16 +67,17 @@ Section generation_section() {
   t.add("generation_do_sample", &S::generation_do_sample, "Sample from the distribution; false: greedy decoding.",
         {.example = "false", .unset = "true"});
   t.add("generation_temperature", &S::generation_temperature, "Sampling temperature.",
-        {.min = 0, .max = 100, .example = "0.7", .unset = "0.7"});
+        {.min = Limits::kTemperature.low, .max = Limits::kTemperature.high, .example = "0.7", .unset = "0.7"});
   t.add("generation_top_k", &S::generation_top_k, "Sample from the k most likely tokens; 0 or -1: from all.",
-        {.min = -1, .example = "40", .unset = "all"});
+        {.min = -1, .max = Limits::kTopK.high, .example = "40", .unset = "all"});
   t.add("generation_top_p", &S::generation_top_p,
         "Sample from the smallest set of tokens with this total probability (nucleus sampling).",
         {.min = 0, .max = 1, .above = true, .example = "0.95", .unset = "all"});
   t.add("generation_min_p", &S::generation_min_p, "Least probability of a token, relative to the most likely one.",
         {.min = 0, .max = 1, .example = "0.05", .unset = "all"});
-  t.add("generation_repetition_penalty", &S::generation_repetition_penalty, "Penalty on repeated tokens; 1: none.",
-        {.min = 0, .max = 100, .above = true, .example = "1.1", .unset = "1"});
+  t.add(
+      "generation_repetition_penalty", &S::generation_repetition_penalty, "Penalty on repeated tokens; 1: none.",
+      {.min = Limits::kRepetitionPenalty.low, .max = Limits::kRepetitionPenalty.high, .example = "1.1", .unset = "1"});
   return {std::move(t), &Recipe::generation};
 }
 

@@ -1,4 +1,5 @@
 // Fields of the table `trl`: reinforcement learning, with the names of Axolotl and TRL.
+#include "core/sampling_limits.h"
 #include "recipe/codecs.h"
 
 namespace dml::recipe {
@@ -6,6 +7,7 @@ namespace {
 
 void add_sampling(Table& t) {
   using S = TrlSettings;
+  using Limits = SamplingLimits;
   t.add("num_generations", &S::num_generations,
         "Completions of each prompt, which are compared with each other. The completions of a step must be a multiple.",
         {.min = 2, .max = 4096, .example = "8"});
@@ -13,15 +15,15 @@ void add_sampling(Table& t) {
         "Longest completion in tokens; prompts may have the rest of sequence_len.",
         {.min = 1, .max = 1 << 20, .example = "256"});
   t.add("temperature", &S::temperature, "Temperature of sampling, and of the probabilities in the loss.",
-        {.min = 0, .max = 100, .above = true, .example = "0.9"});
+        {.min = 0, .max = Limits::kTemperature.high, .above = true, .example = "0.9"});
   t.add("top_k", &S::top_k, "Sample from this many of the likeliest tokens.",
-        {.min = 1, .max = 1 << 30, .example = "50", .unset = "all tokens"});
+        {.min = 1, .max = Limits::kTopK.high, .example = "50", .unset = "all tokens"});
   t.add("top_p", &S::top_p, "Sample from the likeliest tokens that have this probability together.",
         {.min = 0, .max = 1, .above = true, .example = "0.95", .unset = "1"});
   t.add("min_p", &S::min_p, "Sample from tokens with at least this share of the likeliest one's probability.",
         {.min = 0, .max = 1, .example = "0.05", .unset = "0"});
   t.add("repetition_penalty", &S::repetition_penalty, "Above 1: tokens that occurred before become less likely.",
-        {.min = 0, .max = 100, .above = true, .example = "1.05"});
+        {.min = Limits::kRepetitionPenalty.low, .max = Limits::kRepetitionPenalty.high, .example = "1.05"});
   t.add("num_iterations", &S::num_iterations, "Passes of training over the same completions (μ).",
         {.min = 1, .max = 1000, .example = "2"});
   t.add("steps_per_generation", &S::steps_per_generation,

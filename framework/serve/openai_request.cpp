@@ -9,6 +9,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "core/sampling_limits.h"
 #include "core/shown.h"
 #include "core/text.h"
 #include "serve/messages.h"
@@ -18,8 +19,7 @@ namespace {
 
 constexpr std::size_t kMaxStops = 16, kMaxPrompts = 2048, kMaxChoices = 1024;
 constexpr std::size_t kMaxStopTokens = 256, kMaxBiases = 4096;  // every choice keeps a copy
-constexpr double kMinRepetitionPenalty = 0.01;
-constexpr std::int64_t kMaxTokens = std::int64_t{1} << 30, kCompletionTokens = 16;
+constexpr std::int64_t kMaxTokens = SamplingLimits::kMaxNewTokens, kCompletionTokens = 16;
 
 // Fields that clients send for other servers and that have no effect here.
 const std::vector<std::string>& ignored() {
@@ -140,11 +140,12 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
   if (warm) s.greedy = s.temperature == 0;
   s.top_p = f.number("top_p", s.top_p, 0, 1);
   if (f.has("top_p") && s.top_p == 0) f.wrong("top_p", "must be above 0");
-  s.top_k = f.integer("top_k", s.top_k, -1, 1 << 30);
+  s.top_k = f.integer("top_k", s.top_k, -1, SamplingLimits::kMaxTopK);
   if (s.top_k < 0) s.top_k = 0;
   s.min_p = f.number("min_p", s.min_p, 0, 1);
   for (const char* spelling : {"repetition_penalty", "repeat_penalty"}) {
-    s.repetition_penalty = f.number(spelling, s.repetition_penalty, kMinRepetitionPenalty, 100);
+    constexpr SamplingLimit kLimit = SamplingLimits::kRepetitionPenalty;
+    s.repetition_penalty = f.number(spelling, s.repetition_penalty, kLimit.low, kLimit.high);
   }
   s.presence_penalty = f.number("presence_penalty", 0, -2, 2);
   s.frequency_penalty = f.number("frequency_penalty", 0, -2, 2);

@@ -245,7 +245,7 @@ WRONG = [  # path, body, status, param, words of the message
     ('/v1/completions', {'prompt': 'a ' * 40000}, 400, 'prompt', 'tokens'), ('/v1/completions', {'prompt': 'a', 'model': 'x'}, 404, 'model', 'exist'), ('/v1/completions', {'prompt': 'a', 'guided_regex': '('}, 400, 'guided_regex', ''),
     ('/v1/completions', {'prompt': 'a', 'guided_json': {'type': 'strin'}}, 400, 'guided_json', 'type'), ('/v1/completions', {'prompt': 'a', 'guided_json': {}, 'guided_regex': 'a'}, 400, 'guided_json', 'one constraint'),
     ('/v1/completions', {'prompt': 'a', 'stop_token_ids': [1] * 257}, 400, 'stop_token_ids', '256'), ('/v1/completions', {'prompt': 'a', 'logit_bias': {str(i): 1 for i in range(4097)}}, 400, 'logit_bias', '4096'),
-    ('/v1/completions', {'prompt': 'a', 'repetition_penalty': 0}, 400, 'repetition_penalty', '0.01'), ('/v1/completions', {'prompt': 'a', 'repeat_penalty': 101}, 400, 'repeat_penalty', '100'),
+    ('/v1/completions', {'prompt': 'a', 'repetition_penalty': 0}, 400, 'repetition_penalty', '0.001'), ('/v1/completions', {'prompt': 'a', 'repeat_penalty': 101}, 400, 'repeat_penalty', '100'),
     ('/v1/chat/completions', {'messages': CHAT, 'tools': [{'type': 'function', 'function': {'name': 'f'}}], 'tool_choice': 17}, 400, 'tool_choice', 'required'),
     ('/v1/chat/completions', {'messages': CHAT, 'tools': [{'type': 'function', 'function': {'name': 'f'}}], 'tool_choice': {'type': 'custom', 'function': {'name': 'f'}}}, 400, 'tool_choice.type', 'function'),
     ('/v1/chat/completions', {}, 400, 'messages', ''), ('/v1/chat/completions', {'messages': [{'role': 'user', 'content': [{'type': 'image_url', 'image_url': {'url': 'x'}}]}]}, 400, 'messages[0].content[0].type', 'image_url'),

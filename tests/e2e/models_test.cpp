@@ -141,10 +141,11 @@ TEST_F(Models, AreDecodedInSeveralWays) {
                     Words{"--greedy", "--kv-cache", "bf16"}, Words{"--greedy", "--kv-cache", "int8"},
                     Words{"--greedy", "--bf16", "true"}, Words{"--greedy", "--bf16", "auto"}})
     EXPECT_EQ(out_of(ask(r, way)), out_of(ask(r, way)));
-  for (Words bad : {Words{"--num-beams", "0"}, Words{"--num-beams", "3", "--temperature", "1"},
-                    Words{"--length-penalty", "2"}, Words{"--kv-cache", "f64"}, Words{"--bf16", "yes"},
-                    Words{"--top-p", "2"}, Words{"--min-p", "-1"}, Words{"--repetition-penalty", "0"},
-                    Words{"--num-beams", "3", "--regex", "a*"}, Words{"--base-model", at("nowhere")}})
+  for (Words bad :
+       {Words{"--num-beams", "0"}, Words{"--num-beams", "3", "--temperature", "1"}, Words{"--length-penalty", "2"},
+        Words{"--kv-cache", "f64"}, Words{"--bf16", "yes"}, Words{"--top-p", "2"}, Words{"--min-p", "-1"},
+        Words{"--repetition-penalty", "0"}, Words{"--repetition-penalty", "1e-4"},
+        Words{"--num-beams", "3", "--regex", "a*"}, Words{"--base-model", at("nowhere")}})
     EXPECT_EQ(dml(ask(r, bad)).exit, 2);
 
   Ended huge = dml({"infer", r, "--greedy", "--prompt", "Tell me.", "--max-new-tokens", "1000000000"});

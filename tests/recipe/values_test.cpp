@@ -46,6 +46,13 @@ TEST(Names, OfOptimizersThatDmlDoesNotHaveNameTheNearest) {
   }
 }
 
+// The recipe's sampling settings become generation_config.json, which has the same limits.
+TEST(Numbers, OfSamplingHaveOneSetOfLimits) {
+  EXPECT_EQ(problems("generation_repetition_penalty: 0.001\ngeneration_top_k: 1073741824\n"), "");
+  EXPECT_THAT(problems("generation_repetition_penalty: 0.0001\n"), HasSubstr("at least 0.001 and at most 100"));
+  EXPECT_THAT(problems("generation_top_k: 1073741825\n"), HasSubstr("at most 1073741824"));
+}
+
 TEST(EmptyValues, AreUnset) {
   auto recipe = parsed(
       "adapter:\nlora_r:\nlora_model_dir: ~\nresume_from_checkpoint: "
