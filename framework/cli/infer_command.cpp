@@ -2,23 +2,18 @@
 #include <cmath>
 
 #include "assembly/adapter_argument.h"
-#include "assembly/hub_files.h"
+#include "cli/answering_options.h"
 #include "cli/chat.h"
 #include "cli/constraint_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/precision_options.h"
 #include "cli/stages.h"
-#include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "core/placement.h"
 #include "core/sampling_limits.h"
-#include "hub/fetch.h"
 #include "pipeline/best_of.h"
 #include "pipeline/infer.h"
-#include "pipeline/kept_rows.h"
 #include "serve/batch.h"
 
 namespace dml {
@@ -27,16 +22,14 @@ namespace {
 constexpr std::int64_t kUsualBestOf = 8;
 
 struct Infer {
-  std::string recipe;
-  std::optional<std::string> base_model, prompt, input, output, stop, reward;
-  std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams, threads, best_of;
+  AnsweringOptions model;
+  std::optional<std::string> prompt, input, output, stop, reward;
+  std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams, best_of;
   std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
       length_penalty;
   std::vector<std::string> adapters;
   ConstraintOptions constraint;
-  PrecisionOptions precision;
   bool chat = false, greedy = false, raw = false, logprobs = false, resume = false;
-  std::vector<Override> overrides;
   Options options{
       "infer",
       "infer (RECIPE | --base-model DIR) [--adapter DIR] (--prompt TEXT | --input FILE --output FILE | --chat) …",
@@ -52,8 +45,7 @@ struct Infer {
         "Generates text with the model that the recipe trained, or with any model directory: one answer, a "
         "conversation in the terminal, or an answer to every row of a file. Prompts go through the chat template or "
         "prompt format of training unless --raw is given. Answers go to standard output as they are generated.");
-    options.positional("RECIPE", recipe, "the recipe that trained the model", false);
-    options.text("base-model", base_model, "a model directory instead of the recipe's", "DIR");
+    model.add_model_to(options);
     options.texts("adapter", adapters,
                   "an adapter directory, DIR or DIR=WEIGHT; several are added up; none: the base model alone",
                   "DIR|none");
@@ -89,10 +81,9 @@ struct Infer {
                     fmt::format("number of answers to sample, from which --reward chooses ({})", kUsualBestOf));
     options.integer("num-beams", num_beams, "number of beams; above 1: beam search (1)");
     options.number("length-penalty", length_penalty, "beam search: scores are divided by length to this power (1)");
-    precision.add_to(options);
+    model.add_precision_to(options);
     options.flag("raw", raw, "use the prompt without a template");
-    options.integer("threads", threads, "threads (all cores)");
-    options.take_overrides(overrides);
+    model.add_threads_to(options);
   }
 };
 
@@ -145,7 +136,7 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
         "--adapter: requests of a batch choose among several adapters by `model`: dml serve --input FILE --adapter "
         "NAME=DIR …");
   ServedOptions served;
-  served.base_model = in.base_model, served.cache = generation.cache;
+  served.base_model = in.model.base_model, served.cache = generation.cache;
   served.own_result = in.adapters.empty(), served.adapters_first = true;
   if (!in.adapters.empty() && in.adapters[0] != "none") served.adapters = in.adapters;
   for (const std::string& adapter : served.adapters)
@@ -193,19 +184,8 @@ void answer_prompt(Assistant& assistant, const std::string& prompt, bool logprob
   print(dump(out) + "\n");
 }
 
-std::optional<RecipeFile> recipe_of(const Infer& in) {
-  if (!in.recipe.empty()) {
-    RecipeFile file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure, {.rows = false});
-    for (auto& line : file.warnings) log_warning("{}", line);
-    return file;
-  }
-  require_no_keys(in.overrides, "--base-model alone");
-  return std::nullopt;
-}
-
 void check_words(const Infer& in) {
-  if (in.recipe.empty() && !in.base_model)
-    throw UserError("infer needs a RECIPE or --base-model DIR\n{}", "usage: dml infer (RECIPE | --base-model DIR) …");
+  in.model.check("infer");
   if (in.prompt.has_value() + in.input.has_value() + in.chat != 1)
     throw UserError("infer needs exactly one of --prompt, --input, --chat");
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
@@ -215,7 +195,6 @@ void check_words(const Infer& in) {
     throw UserError(
         "--greedy takes the most likely token: leave out --temperature, --top-k, --top-p and --min-p, which are for "
         "sampling");
-  if (in.threads && *in.threads < 1) throw UserError("--threads: {} is not 1 or more", *in.threads);
 }
 
 // Command-line settings override the recipe's and the model's defaults.
@@ -242,17 +221,17 @@ void choose_sampling(const Infer& in, SamplingOptions& s) {
 
 InferOptions infer_options(const Infer& in, const Recipe* recipe) {
   InferOptions options;
-  options.base_model = in.base_model;
+  options.base_model = in.model.base_model;
   options.adapters = in.adapters;
   options.raw = in.raw;
-  options.generation = generation_defaults(recipe, answering_model(recipe, in.base_model, in.adapters));
+  options.generation = generation_defaults(recipe, answering_model(recipe, in.model.base_model, in.adapters));
   options.long_answers = in.max_new_tokens.has_value();
   options.generation.max_new_tokens =
       within("max-new-tokens", in.max_new_tokens.value_or(options.generation.max_new_tokens), 1,
              SamplingLimits::kMaxNewTokens);
   choose_sampling(in, options.generation.sampling);
   choose_beams(in, options.generation);
-  options.generation.cache = in.precision.apply();
+  options.generation.cache = in.model.cache();
   options.constraint = in.constraint.automaton(JsonSpace::one);
   if (options.constraint && options.constraint->start() == Automaton::kDead)
     throw UserError("the constraint allows no text at all");
@@ -267,18 +246,13 @@ int run_infer(const std::vector<std::string>& words) {
   Infer in;
   in.options.parse(words);
   check_words(in);
-  if (in.base_model && !file_exists(*in.base_model)) hub_model_folder(*in.base_model);
-  const std::optional<RecipeFile> file = recipe_of(in);
+  const std::optional<RecipeFile> file = in.model.start();
   const Recipe* recipe = file ? &file->recipe : nullptr;
-  if (recipe && !in.threads && recipe->train.threads) in.threads = *recipe->train.threads;
-  set_placed_threads(static_cast<int>(std::min<std::int64_t>(in.threads.value_or(available_cores()), 1024)),
-                     recipe ? recipe->train.thread_affinity : ThreadAffinity::automatic);
   const InferOptions options = infer_options(in, recipe);
+  in.model.set_precision();
   if (in.input)
-    for (const std::string& path : {*in.output, KeptRows::partial_name(*in.output)})
-      require_free_output("--output", path,
-                          {*in.input, in.constraint.schema.value_or(""), in.constraint.grammar.value_or("")},
-                          file ? &*file : nullptr);
+    require_free_rows(*in.output, {*in.input, in.constraint.schema.value_or(""), in.constraint.grammar.value_or("")},
+                      file ? &*file : nullptr);
   if (in.input && is_batch_file(*in.input)) {
     answer_requests(in, recipe, options.generation);
     return 0;

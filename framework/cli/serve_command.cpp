@@ -2,20 +2,15 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "assembly/hub_files.h"
+#include "cli/answering_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/precision_options.h"
 #include "cli/stages.h"
-#include "core/affinity.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/lines.h"
 #include "core/log.h"
-#include "core/placement.h"
 #include "core/text.h"
-#include "hub/fetch.h"
-#include "pipeline/kept_rows.h"
 #include "prompt/chat_formats.h"
 #include "serve/api_server.h"
 #include "serve/batch.h"
@@ -27,13 +22,11 @@ namespace {
 constexpr std::int64_t kUsualPort = 8080;
 
 struct Serve {
-  std::string recipe;
-  std::optional<std::string> base_model, host, api_key, api_key_file, chat_template, input, output;
-  std::optional<std::int64_t> port, slots, context, queue, threads;
+  AnsweringOptions model;
+  std::optional<std::string> host, api_key, api_key_file, chat_template, input, output;
+  std::optional<std::int64_t> port, slots, context, queue;
   std::vector<std::string> adapters, origins;
-  PrecisionOptions precision;
   bool no_auth = false, resume = false;
-  std::vector<Override> overrides;
   Options options{
       "serve",
       "serve (RECIPE | --base-model DIR) [--adapter NAME=DIR …] [--host ADDRESS] [--port N] [--api-key KEY] …",
@@ -50,8 +43,7 @@ struct Serve {
         "requests. It listens on this machine only unless --host says otherwise, which needs a key. After SIGTERM or "
         "Ctrl-C, running answers are completed. With --input it answers a file of requests in OpenAI's batch format "
         "without listening. docs/serve.md describes it.");
-    options.positional("RECIPE", recipe, "the recipe that trained the model", false);
-    options.text("base-model", base_model, "a model directory or GGUF file instead of the recipe's", "DIR");
+    model.add_model_to(options);
     options.texts("adapter", adapters, "an adapter directory and the name it answers under, NAME=DIR or DIR", "DIR");
     options.text("host", host,
                  fmt::format("the address to listen on ({}); any other one needs a key", HttpOptions().host),
@@ -72,7 +64,7 @@ struct Serve {
     options.integer("context", context,
                     fmt::format("maximum number of tokens of prompt and answer together (the model's, at most {})",
                                 ServedOptions::kUsualContext));
-    precision.add_to(options);
+    model.add_precision_to(options);
     options.integer("queue", queue,
                     fmt::format("number of requests that may wait ({}); further ones get 429", ServerOptions().queue));
     options.text("input", input,
@@ -81,8 +73,7 @@ struct Serve {
     options.text("output", output, "the file for the answers to --input, as OpenAI's batches have them", "FILE");
     options.flag("resume", resume,
                  "continue FILE.partial, which an interrupted run with the same options has left, or a complete FILE");
-    options.integer("threads", threads, "threads (all cores)");
-    options.take_overrides(overrides);
+    model.add_threads_to(options);
   }
 };
 
@@ -139,7 +130,6 @@ class StopSignals {
     sigaddset(&set_, SIGTERM);
     sigaddset(&set_, SIGINT);
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
-    signal(SIGPIPE, SIG_IGN);
   }
   void wait() {
     int taken = 0;
@@ -158,40 +148,36 @@ int answer_requests_of(const Serve& in, const ServedModels& models) {
   return 0;
 }
 
-int run_serve(const std::vector<std::string>& words) {
-  constexpr std::chrono::seconds kPatience{10};  // for running answers at shutdown
-  Serve in;
-  in.options.parse(words);
-  if (in.recipe.empty() == !in.base_model)
-    throw UserError("serve needs a RECIPE or --base-model DIR\nusage: dml serve (RECIPE | --base-model DIR) …");
-  if (in.base_model && !file_exists(*in.base_model)) hub_model_folder(*in.base_model);
-  std::optional<RecipeFile> file;
-  if (!in.recipe.empty()) {
-    file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure, {.rows = false});
-    for (auto& line : file->warnings) log_warning("{}", line);
-  } else {
-    require_no_keys(in.overrides, "--base-model alone");
-  }
+void check_serve_words(const Serve& in) {
+  in.model.check("serve");
   if (in.input.has_value() != in.output.has_value())
     throw UserError("--input FILE and --output FILE require each other");
   if (in.resume && !in.input) throw UserError("--resume requires --input");
   if (in.input &&
       (in.host || in.port || in.api_key || in.api_key_file || in.no_auth || !in.origins.empty() || in.queue))
     throw UserError("--input: the file is answered without listening; leave out --host, --port, --queue and the keys");
-  if (in.input)
-    for (const std::string& path : {*in.output, KeptRows::partial_name(*in.output)})
-      require_free_output("--output", path, {*in.input}, file ? &*file : nullptr);
-  const ServerOptions server = server_options(in);
-  if (file && !in.threads && file->recipe.train.threads) in.threads = *file->recipe.train.threads;
-  set_placed_threads(in.threads ? static_cast<int>(within("threads", *in.threads, 1, 1024)) : available_cores(),
-                     file ? file->recipe.train.thread_affinity : ThreadAffinity::automatic);
-  ServedOptions served;
-  served.base_model = in.base_model, served.adapters = in.adapters, served.chat_template = in.chat_template;
-  if (in.slots) served.slots = within("slots", *in.slots, 1, 1024);
-  if (in.context) served.context = within("context", *in.context, 2, std::int64_t{1} << 30);
-  served.cache = in.precision.apply();
+}
 
+ServedOptions served_options(const Serve& in) {
+  ServedOptions out;
+  out.base_model = in.model.base_model, out.adapters = in.adapters, out.chat_template = in.chat_template;
+  if (in.slots) out.slots = within("slots", *in.slots, 1, 1024);
+  if (in.context) out.context = within("context", *in.context, 2, std::int64_t{1} << 30);
+  out.cache = in.model.cache();
+  return out;
+}
+
+int run_serve(const std::vector<std::string>& words) {
+  constexpr std::chrono::seconds kPatience{10};  // for running answers at shutdown
+  Serve in;
+  in.options.parse(words);
+  check_serve_words(in);
+  const ServerOptions server = server_options(in);
+  const ServedOptions served = served_options(in);
+  const std::optional<RecipeFile> file = in.model.start();
   const Recipe* recipe = file ? &file->recipe : nullptr;
+  if (in.input) require_free_rows(*in.output, {*in.input}, file ? &*file : nullptr);
+  in.model.set_precision();
   if (in.input) return answer_requests_of(in, ServedModels(recipe, served));
   StopSignals signals;
   const ServedModels models(recipe, served);

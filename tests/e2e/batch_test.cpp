@@ -105,6 +105,8 @@ TEST_F(Batches, AreAnsweredByTheAdapterThatIsNamed) {
   EXPECT_EQ(model_of({"infer", trained}), "out");
   EXPECT_EQ(model_of({"infer", trained, "--adapter", "none"}), base);
   EXPECT_EQ(model_of({"serve", "--base-model", base_directory(), "--adapter", at("out")}), base);
+  for (const char* command : {"infer", "serve"})
+    EXPECT_EQ(model_of({command, trained, "--base-model", base_directory()}), base) << command;
   expect_refused(dml({"infer", "--base-model", base_directory(), "--adapter", at("out") + "=0.5", "--input", file,
                       "--output", at("one.out")}),
                  2, {"weights of adapters are not supported with a batch file"});

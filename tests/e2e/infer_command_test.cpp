@@ -94,7 +94,9 @@ TEST_F(Commands, InferPrintsOnlyTheNewText) {
   EXPECT_FALSE(file_exists(at("none.jsonl")));
   out_of({"infer", "--base-model", base_directory(), "--threads", "1", "--greedy", "--max-new-tokens", "2", "--prompt",
           "a"});
-  expect_refused(dml({"infer", "--base-model", base_directory(), "--threads", "0", "--prompt", "a"}), 2, {"--threads"});
+  for (const char* threads : {"0", "5000"})
+    expect_refused(dml({"infer", "--base-model", base_directory(), "--threads", threads, "--prompt", "a"}), 2,
+                   {"--threads"});
 }
 
 TEST_F(Commands, TheFolderAnswersLikeItsRecipe) {
