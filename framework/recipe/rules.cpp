@@ -203,8 +203,8 @@ void check_train(const Recipe& recipe, RuleReport& rules) {
     if (t.evals_per_epoch) rules.warning("evals_per_epoch", fmt::format("'evals_per_epoch' has no effect: {}", why));
   }
   check_best_model(t, rules);
-  for (const char* key : {"early_stopping_patience", "load_best_model_at_end"}) {
-    bool wanted = key[0] == 'e' ? t.early_stopping_patience.has_value() : t.load_best_model_at_end;
+  for (const auto& [key, wanted] : {std::pair{"early_stopping_patience", t.early_stopping_patience.has_value()},
+                                    std::pair{"load_best_model_at_end", t.load_best_model_at_end}}) {
     if (wanted && t.eval_steps && t.save_steps && *t.eval_steps >= 1 && *t.save_steps >= 1 &&
         std::fmod(*t.save_steps, *t.eval_steps) != 0)
       rules.error("save_steps", fmt::format("'save_steps' must be a multiple of {} because of {}",

@@ -71,8 +71,8 @@ void check_adapter(const Recipe& recipe, RuleReport& rules) {
   } else if (a.load_in_4bit && a.load_in_8bit) {
     rules.exclusive("load_in_4bit", "load_in_8bit");
   }
-  for (const char* key : {"load_in_4bit", "load_in_8bit"})
-    if (!lora && (key == std::string("load_in_4bit") ? a.load_in_4bit : a.load_in_8bit))
+  for (const auto& [key, wanted] : {std::pair{"load_in_4bit", a.load_in_4bit}, {"load_in_8bit", a.load_in_8bit}})
+    if (!lora && wanted)
       rules.error(
           key,
           fmt::format("'{}' needs an adapter, because quantized weights cannot be trained; set adapter: lora or qlora",
