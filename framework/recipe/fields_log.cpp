@@ -41,7 +41,8 @@ Section log_section() {
         {.example = "org/name", .unset = "nothing is pushed"});
   t.add("hub_strategy", &S::hub_strategy,
         "When to push: end, after training; every_save, the model of every checkpoint, too; checkpoint, also what is "
-        "needed to resume, in the folder last-checkpoint; all_checkpoints, each in a folder of its own.",
+        "needed to resume, in the folder last-checkpoint; all_checkpoints, each in a folder of its own. A checkpoint "
+        "that is saved while another is sent replaces the one that waits.",
         {.example = "end"});
   t.add("hub_revision", &S::hub_revision, "Branch of the repository to push to.", {.example = "v2", .unset = "main"});
   t.add("hub_private_repo", &S::hub_private_repo, "Make a new repository private.", {.example = "true"});
