@@ -4,7 +4,6 @@
 
 #include "assembly/companions.h"
 #include "core/error.h"
-#include "core/files.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "data/example.h"

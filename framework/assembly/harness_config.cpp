@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/lines.h"
-#include "core/regex.h"
 #include "recipe/codecs.h"
 #include "recipe/reader.h"
 

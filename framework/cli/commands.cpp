@@ -2,7 +2,6 @@
 // generated from commands().
 #include "cli/command.h"
 
-#include <unistd.h>
 #include <cstdio>
 #include <exception>
 #include <map>

@@ -139,10 +139,10 @@ void Options::add_choice(const std::string& name, const std::vector<std::string>
       });
 }
 
-void Options::values(const std::string& name, std::vector<std::string> values) {
+void Options::values(const std::string& name, const std::vector<std::string>& values) {
   for (std::vector<CommandOption>* list : {&state_->page.words, &state_->page.options})
     for (CommandOption& option : *list)
-      if (option.name == name || option.name == "--" + name) option.values = std::move(values);
+      if (option.name == name || option.name == "--" + name) option.values = values;
 }
 
 void Options::alias(const std::string& word, const std::string& name) { state_->aliases[word] = "--" + name; }

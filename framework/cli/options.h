@@ -53,7 +53,7 @@ class Options {
     });
   }
   /// The values that shells offer for an option or a positional argument whose placeholder does not spell them.
-  void values(const std::string& name, std::vector<std::string> values);
+  void values(const std::string& name, const std::vector<std::string>& values);
   /// Another spelling of an option, such as "-o" of "output".
   void alias(const std::string& word, const std::string& name);
   /// Treats every other option as a recipe key.

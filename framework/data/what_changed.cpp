@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/files.h"
 #include "core/json.h"
 #include "data/input_text.h"
 #include "data/prepare.h"

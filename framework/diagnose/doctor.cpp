@@ -1,7 +1,6 @@
 #include "diagnose/doctor.h"
 
 #include <langinfo.h>
-#include <sched.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -16,12 +15,10 @@
 #include "assembly/memory_plan.h"
 #include "assembly/model_location.h"
 #include "core/affinity.h"
-#include "core/clock.h"
 #include "core/directory.h"
 #include "core/environment.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "core/hash.h"
 #include "core/lines.h"
 #include "core/memory_limits.h"
 #include "core/size_text.h"

@@ -9,7 +9,6 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "core/directory.h"
 #include "core/error.h"
-#include "core/files.h"
 #include "core/memory_limits.h"
 #include "core/size_text.h"
 #include "data/report.h"

@@ -1,6 +1,5 @@
 #include "exchange/gguf_file.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>

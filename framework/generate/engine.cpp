@@ -9,7 +9,6 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/parallel.h"
 #include "generate/sequence.h"
 
 namespace dml {

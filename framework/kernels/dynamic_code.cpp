@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/parallel.h"
 
 namespace dml::kernels {
 namespace {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "core/arena.h"
 #include "core/parallel.h"
 #include "kernels/gemm.h"
 #include "kernels/packed_panels.h"

@@ -2,7 +2,6 @@
 // training.
 #pragma once
 
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -1,5 +1,4 @@
 // dml infer --input: answers the rows of a file.
-#include <exception>
 #include <functional>
 
 #include "core/error.h"

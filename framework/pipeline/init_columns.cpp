@@ -4,7 +4,6 @@
 
 #include "core/closest.h"
 #include "core/error.h"
-#include "core/text.h"
 #include "pipeline/init_messages.h"
 #include "pipeline/init_table.h"
 #include "prompt/conversation_json.h"

@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/files.h"
 #include "recipe/rule_report.h"
 #include "recipe/stages.h"
 

@@ -8,7 +8,6 @@
 
 #include "core/closest.h"
 #include "core/error.h"
-#include "core/random.h"
 #include "core/sampling_limits.h"
 #include "core/shown.h"
 #include "core/text.h"
