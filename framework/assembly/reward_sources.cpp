@@ -15,7 +15,6 @@
 namespace dml {
 namespace {
 
-constexpr const char* kModel = "model";
 constexpr std::size_t kGroup = 8;  // completions that a reward model reads together
 
 std::vector<CheckRequest> requests_of(const PreferenceSection& section) {
@@ -29,7 +28,7 @@ std::vector<CheckRequest> requests_of(const PreferenceSection& section) {
 
 std::vector<CheckRequest> checks_of(const PreferenceSection& section) {
   std::vector<CheckRequest> out = requests_of(section);
-  std::erase_if(out, [](const CheckRequest& r) { return r.name == kModel; });
+  std::erase_if(out, [](const CheckRequest& r) { return r.name == kRewardModel; });
   return out;
 }
 
@@ -70,7 +69,7 @@ RewardSources::RewardSources(const Recipe& recipe)
   std::size_t check = 0;
   for (const CheckRequest& request : requests_of(recipe.preference)) {
     const std::size_t place = names_.size();
-    if (request.name != kModel) {
+    if (request.name != kRewardModel) {
       names_.push_back(checks_.names()[check]);
       weights_.push_back(checks_.weights()[check++]);
       places_.push_back(place);
@@ -81,7 +80,7 @@ RewardSources::RewardSources(const Recipe& recipe)
     if (const auto name = request.value.get<std::string>(); !file_exists(model_directory(name)))
       throw UserError("rewards: model: {}: no such directory{}", name, missing_advice(HubKind::model, name))
           .about(request.key);
-    names_.push_back(json_string(request.options, "name", kModel, "rewards"));
+    names_.push_back(json_string(request.options, "name", kRewardModel, "rewards"));
     try {
       weights_.push_back(reward_weight(request, names_.back()));
     } catch (const UserError& e) {

@@ -194,7 +194,7 @@ Registry<CheckKind>& checks() {
                 {"json_valid", "the answer is JSON", {make<ValidJson>}},
                 {"json_schema", "the answer is JSON that a JSON Schema allows", {make<FollowsSchema>}},
                 {"length", "the answer has at most this number of characters", {make<Length>}},
-                {"command",
+                {kProgramCheck,
                  "a program of yours decides: it gets JSON lines and answers them",
                  {.make = make_judge_check, .options = {"timeout"}}},
                 {"choice",

@@ -60,6 +60,8 @@ std::string problem_with_choices(const Json& row);
 
 /// exact_match of lm-evaluation-harness (evaluate/exact_match.cpp).
 std::unique_ptr<AnswerCheck> make_exact_match(const CheckRequest& request);
+/// The name of the check that runs a program of the user.
+inline constexpr const char* kProgramCheck = "command";
 /// The check of a judge: a long-running program that answers JSON lines (evaluate/judge.h).
 std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& request);
 

@@ -12,7 +12,7 @@ std::vector<std::string> reward_names() {
   std::vector<std::string> names;
   for (const auto& row : checks().rows())
     if (row.make.make) names.push_back(row.name);
-  names.push_back("model");  // the caller handles reward models
+  names.push_back(kRewardModel);
   return names;
 }
 

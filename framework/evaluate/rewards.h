@@ -11,6 +11,9 @@
 
 namespace dml {
 
+/// A reward that is a model; the caller handles it (assembly/reward_sources.h).
+inline constexpr const char* kRewardModel = "model";
+
 /// The option `weight` of the reward `name`, 1 if it is not given. UserError when it is not a number up to 1e6.
 double reward_weight(const CheckRequest& request, const std::string& name);
 

@@ -12,6 +12,8 @@
 #include "core/hash.h"
 #include "core/model_file_names.h"
 #include "data/sources.h"
+#include "evaluate/checks.h"
+#include "evaluate/rewards.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -56,14 +58,14 @@ Paths model_files(const std::string& name, bool with_base = true) {
 std::vector<std::string> reward_models(const PreferenceSection& section) {
   std::vector<std::string> out;
   for (const EvalCheck& reward : section.rewards)
-    if (reward.name == "model" && reward.value.is_string()) out.push_back(reward.value.get<std::string>());
+    if (reward.name == kRewardModel && reward.value.is_string()) out.push_back(reward.value.get<std::string>());
   return out;
 }
 
 // The files among the words of a command that judges answers.
 void add_programs(const std::vector<EvalCheck>& checks, Paths& out) {
   for (const EvalCheck& check : checks) {
-    if (check.name != "command") continue;
+    if (check.name != kProgramCheck) continue;
     std::istringstream words;
     if (check.value.is_string()) words.str(check.value.get<std::string>());
     if (check.value.is_array()) {

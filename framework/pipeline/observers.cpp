@@ -117,7 +117,7 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
   if (t.max_time) all.push_back(std::make_unique<TimeLimit>(started, *t.max_time));
   if (t.loss_watchdog_threshold)
     all.push_back(std::make_unique<LossWatchdog>(*t.loss_watchdog_threshold, t.loss_watchdog_patience));
-  if (const OptimSection& o = plan.recipe.optim; o.lr_scheduler == "reduce_lr_on_plateau")
+  if (const OptimSection& o = plan.recipe.optim; o.reduces_on_plateau())
     all.push_back(
         std::make_unique<Plateau>(plateau_settings(o.lr_scheduler_kwargs, plan.best_metric, o.learning_rate)));
   all.push_back(std::make_unique<BestModel>(

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/closest.h"
+#include "core/text.h"
 
 namespace dml::recipe {
 namespace {
@@ -120,23 +121,6 @@ void read_number(const Node& node, double& to, const Field& field, const std::st
   to = value;
 }
 
-/// The nearest optimizer of dml for one that only Axolotl or transformers have; "" for other names.
-std::string nearest_optimizer(const std::string& name) {
-  static const std::vector<std::pair<std::string, std::string>> kMissing{
-      {"grokadamw", "adamw"},
-      {"lomo", "adafactor"},
-      {"adalomo", "adafactor"},
-      {"dion", "muon"},
-      {"sinkgd", "sgd"},
-      {"galore_adafactor", "adafactor"},
-      {"q_galore", "galore_adamw"},
-      {"qgalore", "galore_adamw"},
-      {"schedule_free_radam", "schedule_free_adamw"}};
-  for (const auto& [missing, nearest] : kMissing)
-    if (name.starts_with(missing)) return nearest;
-  return name.ends_with("_4bit") || name.ends_with("_fp8") ? "adamw_8bit" : "";
-}
-
 void read_text(const Node& node, std::string& to, const Field& field, const std::string& path, Reading& reading) {
   if (!node.is_scalar()) return wrong(node, field, path, reading);
   to = node.text;
@@ -158,7 +142,7 @@ void read_text(const Node& node, std::string& to, const Field& field, const std:
     }
     spellings.push_back(choice.spelling);
   }
-  if (const std::string nearest = field.key == "optimizer" ? nearest_optimizer(to) : ""; !nearest.empty())
+  if (const std::string nearest = field.rules.nearest ? field.rules.nearest(to) : ""; !nearest.empty())
     return reading.report.error(node.place,
                                 fmt::format("'{}': dml does not have {}; the nearest is {}", path, to, nearest));
   wrong_choice(node, spellings, path, reading);
@@ -175,12 +159,12 @@ void read_json(const Node& node, Json& to, const Field& field, const std::string
     auto end = std::min(node.text.find(',', i), node.text.size());
     auto pair = node.text.substr(i, end - i);
     auto equals = pair.find('=');
-    if (equals == pair.npos || equals == 0) return wrong(node, field, path, reading);
+    const std::string key(trim(std::string_view(pair).substr(0, equals)));
+    if (equals == pair.npos || key.empty()) return wrong(node, field, path, reading);
     Node value;
     value.kind = Node::Kind::scalar;
-    value.text = pair.substr(equals + 1);
-    auto start = pair.find_first_not_of(' ');
-    to[pair.substr(start, equals - start)] = to_json(value);
+    value.text = trim(std::string_view(pair).substr(equals + 1));
+    to[key] = to_json(value);
     i = end + 1;
   }
 }

@@ -25,10 +25,12 @@ namespace dml::recipe {
 struct Rules {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool above = false;                   // min itself is not allowed
-  std::optional<double> off = {};       // optional numbers: values in [off, min) mean "none"
-  std::vector<Choice> choices = {};     // texts: every spelling with its value (set_choices)
-  bool open = false;                    // texts: plug-ins may add choices
+  bool above = false;                // min itself is not allowed
+  std::optional<double> off = {};    // optional numbers: values in [off, min) mean "none"
+  std::vector<Choice> choices = {};  // texts: every spelling with its value (set_choices)
+  bool open = false;                 // texts: plug-ins may add choices
+  /// Texts: the nearest choice for a value that only other programs have; "" if there is none.
+  std::string (*nearest)(const std::string& value) = nullptr;
   std::vector<std::string> words = {};  // integers: names of 0, 1, 2 …; enumerations: the allowed spellings, if not all
   std::vector<std::string> aliases = {};
   std::string example = {};

@@ -34,6 +34,23 @@ const Table& table<DynamicCheckpoint>() {
 
 namespace {
 
+// The nearest optimizer of dml for one that only Axolotl or transformers have; "" for other names.
+std::string nearest_optimizer(const std::string& name) {
+  static const std::vector<std::pair<std::string, std::string>> kMissing{
+      {"grokadamw", "adamw"},
+      {"lomo", "adafactor"},
+      {"adalomo", "adafactor"},
+      {"dion", "muon"},
+      {"sinkgd", "sgd"},
+      {"galore_adafactor", "adafactor"},
+      {"q_galore", "galore_adamw"},
+      {"qgalore", "galore_adamw"},
+      {"schedule_free_radam", "schedule_free_adamw"}};
+  for (const auto& [missing, nearest] : kMissing)
+    if (name.starts_with(missing)) return nearest;
+  return name.ends_with("_4bit") || name.ends_with("_fp8") ? "adamw_8bit" : "";
+}
+
 void add_schedule(Table& t) {
   using S = OptimSection;
   t.add("learning_rate", &S::learning_rate, "Peak learning rate.",
@@ -106,7 +123,8 @@ Section optim_section() {
   using S = OptimSection;
   Table t("Optimizer and learning rate", "How weights are updated.");
   t.defaults<S>();
-  t.add("optimizer", &S::optimizer, "Optimizer; see `dml list optimizers`.", {.open = true, .example = "adamw"});
+  t.add("optimizer", &S::optimizer, "Optimizer; see `dml list optimizers`.",
+        {.open = true, .nearest = nearest_optimizer, .example = "adamw"});
   t.add("optim_args", &S::optim_args, "More arguments of the optimizer.",
         {.example = "{momentum: 0.9}", .pairs = true});
   t.add("optim_target_modules", &S::optim_target_modules,

@@ -64,6 +64,7 @@ struct OptimSection {
   double learning_rate = 0;  // the peak
   std::string lr_scheduler = "cosine";
   Json lr_scheduler_kwargs = Json::object();
+  bool reduces_on_plateau() const { return lr_scheduler == "reduce_lr_on_plateau"; }
   std::optional<std::int64_t> warmup_steps;  // neither warmup_steps nor warmup_ratio: 3 % of the steps, at most 100
   std::optional<double> warmup_ratio;
   bool lr_quadratic_warmup = false;

@@ -130,11 +130,11 @@ void check_optim(const Recipe& recipe, RecipeUse use, RuleReport& rules) {
   if (o.ema_decay && o.bf16_weights != Bf16Weights::off)
     rules.error("bf16_weights", fmt::format("'bf16_weights' would round the average of {}; remove one of them",
                                             rules.cite("ema_decay")));
-  if (o.lr_scheduler == "reduce_lr_on_plateau" && !recipe.data.has_validation() && recipe.evaluation.evals.empty() &&
+  if (o.reduces_on_plateau() && !recipe.data.has_validation() && recipe.evaluation.evals.empty() &&
       use == RecipeUse::train)
     rules.error("lr_scheduler",
                 "'lr_scheduler: reduce_lr_on_plateau' needs evaluations; set val_set_size, test_datasets or evals");
-  else if (o.lr_scheduler == "reduce_lr_on_plateau" && recipe.train.eval_strategy == IntervalStrategy::never)
+  else if (o.reduces_on_plateau() && recipe.train.eval_strategy == IntervalStrategy::never)
     rules.error("lr_scheduler", fmt::format("'lr_scheduler: reduce_lr_on_plateau' needs evaluations, and {} is 'no'",
                                             rules.cite("eval_strategy")));
   for (const char* key :

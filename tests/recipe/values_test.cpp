@@ -46,6 +46,11 @@ TEST(Names, OfOptimizersThatDmlDoesNotHaveNameTheNearest) {
   }
 }
 
+TEST(Pairs, MayHaveBlanksAroundTheirParts) {
+  EXPECT_EQ(dump(parsed("optim_args: \"eps = 1e-8 , beta1=0.9\"\n").optim.optim_args), R"({"eps":1e-08,"beta1":0.9})");
+  EXPECT_THAT(problems("optim_args: \" = 1\"\n"), HasSubstr("'optim_args' must be a table"));
+}
+
 // The recipe's sampling settings become generation_config.json, which has the same limits.
 TEST(Numbers, OfSamplingHaveOneSetOfLimits) {
   EXPECT_EQ(problems("generation_repetition_penalty: 0.001\ngeneration_top_k: 1073741824\n"), "");
