@@ -77,8 +77,8 @@ std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& r) {
   const double timeout = json_number(r.options, "timeout", 60, "check 'command'");
   if (!(timeout > 0 && timeout <= 86400))
     throw UserError("check 'command': timeout must be in (0, 86400] seconds, is {}", timeout);
-  return std::make_unique<JudgeCheck>(json_string(r.options, "name", kProgramCheck, "check 'command'"), std::move(command),
-                                      std::move(written), timeout);
+  return std::make_unique<JudgeCheck>(json_string(r.options, "name", kProgramCheck, "check 'command'"),
+                                      std::move(command), std::move(written), timeout);
 }
 
 Judge::Judge(std::vector<std::string> command, std::string written, double timeout)
