@@ -106,6 +106,7 @@ Json pre_tokenizer_of(const std::string& pre, const std::string& where) {
   return {{"type", "Sequence"}, {"pretokenizers", Json::array({split, bytes})}};
 }
 
+// llama.cpp matches every added token in the text as it is, before any space is put in front of it.
 Json added_token(Token id, const V& v) {
   const auto i = static_cast<std::size_t>(id);
   const bool special = v.types[i] == V::control;
@@ -114,7 +115,7 @@ Json added_token(Token id, const V& v) {
           {"single_word", false},
           {"lstrip", false},
           {"rstrip", v.strips_right.contains(id)},
-          {"normalized", !special},
+          {"normalized", false},
           {"special", special}};
 }
 

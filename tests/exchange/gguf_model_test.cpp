@@ -184,6 +184,21 @@ TEST_F(GgufModels, TokenizersOfLlama3BeginWithBosUnlessTheFileSaysOtherwise) {
   }
 }
 
+// As in llama.cpp, where a space is put in front of every text between added tokens.
+TEST_F(GgufModels, UserDefinedTokensAreMatchedBeforeSpacesAreAdded) {
+  using V = GgufVocabulary;
+  V v;
+  v.model = "llama", v.pre = "default", v.unk = 0, v.add_bos = false, v.add_space_prefix = true;
+  v.tokens = {"<unk>", "\u2581", "a", "b", "\u2581a", "\u2581b", "<tool>", "<end>"};
+  v.types = {V::unknown, V::normal, V::normal, V::normal, V::normal, V::normal, V::user_defined, V::control};
+  v.scores = {0, -1, -2, -3, -4, -5, 0, 0};
+  const testing_tools::TemporaryFolder folder;
+  write_tokenizer(v, folder.path());
+  const auto tokenizer = load_tokenizer(folder.path());
+  EXPECT_EQ(tokenizer->encode("a<tool>b").ids, (std::vector<Token>{4, 6, 5}));
+  EXPECT_EQ(tokenizer->encode("<tool>a<end>b<tool>").ids, (std::vector<Token>{6, 4, 7, 5, 6}));
+}
+
 // GGUF has no flag for it: llama.cpp takes white space behind special tokens as theirs where general.name says Phi-3.
 TEST_F(GgufModels, SpecialTokensOfPhi3TakeTheWhiteSpaceBehindThem) {
   ModelSpec spec;
