@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "exchange/gguf_export.h"
 #include "exchange/gguf_models.h"
+#include "exchange/gguf_phi3.h"
 #include "kernels/quant_ggml.h"
 #include "temporary_folder.h"
 #include "tokenizer/tokenizer.h"
@@ -237,8 +238,20 @@ TEST_F(GgufModels, SpecialTokensOfPhi3TakeTheWhiteSpaceBehindThem) {
   EXPECT_EQ(round_trip("mine", phi3), std::pair(std::string("Phi-3 mine"), stripped));
   EXPECT_EQ(round_trip("my-phi3", phi3), std::pair(std::string("my-phi3"), stripped));
   EXPECT_EQ(round_trip("mine", {}), std::pair(std::string("mine"), kept));
+  EXPECT_EQ(round_trip("my-phi3", {}), std::pair(std::string("my-phi 3"), kept));
   testing::internal::CaptureStderr();
   EXPECT_EQ(round_trip("mine", {"<|user|>"}), std::pair(std::string("mine"), kept));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("special tokens strip the white space next to them"));
+}
+
+TEST_F(GgufModels, OnlyModelsWithTheTokensOfPhi3HaveItsName) {
+  GgufVocabulary v;
+  v.tokens = {"a", "<|user|>"};
+  v.types = {GgufVocabulary::normal, GgufVocabulary::control};
+  EXPECT_EQ(name_for_stripping(v, "Phi-3.5 of my-phi3", "here"), "Phi 3.5 of my-phi 3");
+  v.strips_right = {1};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(name_for_stripping(v, "my-phi3", "here"), "my-phi 3");
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("special tokens strip the white space next to them"));
 }
 
