@@ -204,8 +204,8 @@ class KeyWriter {
     to_.set(key("rope.scaling.type"), GgufValue::text("yarn"));
     real("rope.scaling.factor", r.factor);
     set("rope.scaling.original_context_length", r.original_positions);
-    if (r.beta_fast != 32) real("rope.scaling.yarn_beta_fast", r.beta_fast);
-    if (r.beta_slow != 1) real("rope.scaling.yarn_beta_slow", r.beta_slow);
+    if (r.beta_fast != 32 || r.beta_slow != 1)
+      refuse("YaRN with beta_fast 32 and beta_slow 1; this model's are {:g} and {:g}", r.beta_fast, r.beta_slow);
     if (r.mscale_all_dim != 0) real("rope.scaling.yarn_log_multiplier", 0.1 * r.mscale_all_dim);
     if (!r.truncate && s_.model_type == "gpt_oss")
       warn("truncates YaRN's bounds, which 'truncate': false forbids: frequencies differ slightly");

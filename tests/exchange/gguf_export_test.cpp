@@ -157,6 +157,21 @@ TEST_F(GgufExports, RejectSettingsWithoutAKeyInLlamaCpp) {
   EXPECT_THAT([] { gguf_file_type("q4_km"); }, testing::ThrowsMessage<UserError>(HasSubstr("q4_k_m")));
 }
 
+// llama.cpp takes them from its options, not from the file.
+TEST_F(GgufExports, RejectYarnWithOtherBetas) {
+  ModelSpec spec = read_model_spec(kGolden + "qwen2/model");
+  spec.rope.scaling = RopeScaling::yarn;
+  spec.rope.factor = 4, spec.rope.original_positions = 64;
+  GgufMetadata m;
+  write_model_keys(spec, gguf_family("qwen2", "model"), "model", m);
+  for (auto [fast, slow] : {std::pair{16, 1}, {32, 2}}) {
+    spec.rope.beta_fast = fast, spec.rope.beta_slow = slow;
+    EXPECT_THAT([&] { write_model_keys(spec, gguf_family("qwen2", "model"), "model", m); },
+                testing::ThrowsMessage<UserError>(HasSubstr(
+                    fmt::format("YaRN with beta_fast 32 and beta_slow 1; this model's are {} and {}", fast, slow))));
+  }
+}
+
 TEST_F(GgufExports, LlamaThreeFactorsFollowItsFormula) {
   ModelSpec spec;
   spec.head_dim = 64, spec.heads = spec.kv_heads = 1, spec.layers = 0;
