@@ -6,7 +6,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "core/utf8.h"
+#include "exchange/gguf_vocabulary_check.h"
 #include "tokenizer/load.h"
 #include "tokenizer/sentencepiece_model.h"
 #include "tokenizer/stages/bpe.h"
@@ -90,6 +90,7 @@ class Reader {
     if (!json) from_sentencepiece(*pieces);
     else from_json(pieces);
     add_tokens();
+    warn_of_added_tokens(*pipeline_, source_);
     fit();
     names();
     return std::move(out_);
@@ -145,7 +146,7 @@ class Reader {
     else scores(json, pieces);
     Encoding probe = pipeline_->encode("x", {.parse_special = false});
     out_.add_space_prefix = !probe.ids.empty() && pipeline_->piece(probe.ids[0]).starts_with(kSpaceMark);
-    compare_with_sentencepiece();
+    warn_of_other_merges(*pipeline_, out_, source_);
   }
 
   void fill_tokens(const TokenizerJson& json) {
@@ -204,31 +205,6 @@ class Reader {
       if (known[id]) continue;
       known[id] = true;
       out_.scores[id] = -static_cast<float>(i / 2);
-    }
-  }
-
-  // Warns when encoding by scores, as llama.cpp does, gives other tokens.
-  void compare_with_sentencepiece() const {
-    SentencePieceModel model;
-    model.bpe = model.byte_fallback = out_.model == "llama";
-    model.add_dummy_prefix = *out_.add_space_prefix;
-    model.remove_extra_whitespaces = !model.bpe && *out_.remove_extra_whitespaces;
-    model.charsmap = out_.charsmap;
-    model.unk = pipeline_->unk.value_or(-1);
-    for (std::size_t i = 0; i < out_.tokens.size(); ++i)
-      model.pieces.push_back({out_.tokens[i], out_.scores[i], static_cast<SentencePieceModel::Type>(out_.types[i])});
-    const auto scored = make_sentencepiece(model, false, source_);
-    scored->prepare();
-    for (std::string_view text :
-         {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl.")}) {
-      const auto ids = pipeline_->encode(text, {.parse_special = false}).ids;
-      if (const auto by_scores = scored->encode(text, {.parse_special = false}).ids; ids != by_scores) {
-        const auto at = static_cast<std::size_t>(std::ranges::mismatch(ids, by_scores).in1 - ids.begin());
-        log_warning("{}: llama.cpp will split some texts otherwise: token {} of its test text is '{}' here, '{}' there",
-                    source_, at, at < ids.size() ? escape_controls(pipeline_->piece(ids[at])) : "",
-                    at < by_scores.size() ? escape_controls(scored->piece(by_scores[at])) : "");
-        return;
-      }
     }
   }
 

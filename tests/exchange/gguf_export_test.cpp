@@ -9,6 +9,7 @@
 
 #include "checkpoint/model_config.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "exchange/gguf_families.h"
 #include "exchange/gguf_file.h"
 #include "exchange/gguf_models.h"
@@ -22,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kGolden = DML_SOURCE_DIR "/tests/golden/";
 const std::string kShared = DML_SOURCE_DIR "/../shared/data/";
@@ -241,6 +243,47 @@ TEST(GgufVocabularies, KeysOfTheTokenizerMayBeNull) {
     ModelSpec spec;
     spec.vocab = 3;
     EXPECT_EQ(read_vocabulary(folder.path(), spec, "model").model, each.kind) << each.pre_tokenizer;
+  }
+}
+
+// llama.cpp takes added tokens out of a text first, and puts a space in front of each part.
+TEST(GgufVocabularies, TokensThatAreMatchedOtherwiseAreNamed) {
+  Json vocabulary = {{"<unk>", 0}, {"</s>", 1}, {"\u2581", 2}, {"x", 3}, {"\u2581x", 4}};
+  for (int byte = 0; byte < 256; ++byte) vocabulary[fmt::format("<0x{:02X}>", byte)] = 5 + byte;
+  auto warnings_of = [&](const Json& normalizer, const Json& pre_tokenizer, const Json& tool) {
+    Json added = Json::array({Json{{"id", 1}, {"content", "</s>"}, {"special", true}, {"normalized", false}}});
+    if (!tool.is_null()) added.push_back(tool);
+    const testing_tools::TemporaryFolder folder;
+    write_file(folder / "tokenizer.json", dump(Json{{"added_tokens", added},
+                                                    {"normalizer", normalizer},
+                                                    {"pre_tokenizer", pre_tokenizer},
+                                                    {"model",
+                                                     {{"type", "BPE"},
+                                                      {"unk_token", "<unk>"},
+                                                      {"byte_fallback", true},
+                                                      {"vocab", vocabulary},
+                                                      {"merges", Json::array({"\u2581 x"})}}}}));
+    ModelSpec spec;
+    spec.vocab = 300;
+    testing::internal::CaptureStderr();
+    read_vocabulary(folder.path(), spec, "here");
+    return testing::internal::GetCapturedStderr();
+  };
+  auto metaspace = [](const char* scheme) {
+    return Json{{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", scheme}, {"split", false}};
+  };
+  EXPECT_THAT(warnings_of(nullptr, metaspace("first"), nullptr), HasSubstr("texts with '</s>' otherwise"));
+  EXPECT_THAT(warnings_of(nullptr, metaspace("always"), nullptr), Not(HasSubstr("texts with")));
+  const Json prepend = {{"type", "Sequence"},
+                        {"normalizers",
+                         {{{"type", "Prepend"}, {"prepend", "\u2581"}},
+                          {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}};
+  for (const bool normalized : {false, true}) {
+    const Json tool = {{"id", 261}, {"content", "<tool>"}, {"special", false}, {"normalized", normalized}};
+    const auto named = HasSubstr("texts with '<tool>' otherwise");
+    const std::string warnings = warnings_of(prepend, nullptr, tool);
+    if (normalized) EXPECT_THAT(warnings, named);
+    else EXPECT_THAT(warnings, Not(named));
   }
 }
 
