@@ -16,8 +16,8 @@ void warn_of_other_merges(const Pipeline& tokenizer, const GgufVocabulary& vocab
   model.charsmap = vocabulary.charsmap;
   model.unk = tokenizer.unk.value_or(-1);
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
-    model.pieces.push_back({vocabulary.tokens[i], vocabulary.scores[i],
-                            static_cast<SentencePieceModel::Type>(vocabulary.types[i])});
+    model.pieces.push_back(
+        {vocabulary.tokens[i], vocabulary.scores[i], static_cast<SentencePieceModel::Type>(vocabulary.types[i])});
   const auto scored = make_sentencepiece(model, false, source);
   scored->prepare();
   for (std::string_view text :
