@@ -120,7 +120,8 @@ class Push {
     const WebAnswer answer = client_.send(post(client_.options().endpoint + "/api/repos/create", dump(body)));
     constexpr int kExists = 409;
     if (answer.status != kExists) client_.require_success(answer, what_);
-    if (request_.revision != "main") {
+    // Pull requests (refs/pr/1) are no branches that one could create.
+    if (request_.revision != "main" && !request_.revision.starts_with("refs/")) {
       const WebAnswer branch = client_.send(
           post(client_.api(request_.kind, request_.id) + "/branch/" + url_encoded(request_.revision), "{}"));
       if (branch.status != kExists) client_.require_success(branch, what_ + ", branch " + request_.revision);

@@ -22,7 +22,8 @@ MockAnswer MockHub::post(const MockRequest& request, bool cdn) {
   std::smatch match;
   if (std::regex_match(request.path, match, of_repository)) {
     if (match[2] == "commit") return commit(match[1], request.body);
-    if (match[2] == "branch") return in_json(200, Json::object());
+    if (match[2] == "branch")
+      return match[3].str().starts_with("refs/") ? error(400, "Invalid branch name") : in_json(200, Json::object());
     Json files = Json::array();
     const Json asked_for = parse_json(request.body, "preupload");
     for (const Json& asked : asked_for["files"])

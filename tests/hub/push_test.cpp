@@ -98,6 +98,16 @@ TEST_F(Pushing, FilesOnTheHubAreNotSentAgain) {
   EXPECT_EQ(hub_.content("models/org/result/last-checkpoint/adapter_model.safetensors"), varied_bytes(9100));
 }
 
+TEST_F(Pushing, APullRequestIsNotCreatedAsABranch) {
+  PushRequest asked = request();
+  asked.revision = "refs/pr/1";
+  EXPECT_EQ(problem(asked), "");
+  EXPECT_THAT(hub_.requests(), AllOf(HasSubstr("/commit/refs%2Fpr%2F1"), Not(HasSubstr("/branch/"))));
+  asked.revision = "v2";
+  EXPECT_EQ(problem(asked), "");
+  EXPECT_THAT(hub_.requests(), HasSubstr("/branch/v2"));
+}
+
 TEST_F(Pushing, PatternsAndDatasets) {
   PushRequest asked = request();
   asked.include = {"checkpoint-*"};
