@@ -126,6 +126,8 @@ void HubClient::require_success(const WebAnswer& answer, const std::string& what
   const bool no_repository = code == "RepoNotFound" || (answer.status == 404 && code.empty());
   const char* token =
       options_.token.empty() ? "no token is set (HF_TOKEN, or hf auth login)" : "the token may not see it";
+  if (answer.writes && answer.status == 403)
+    throw UserError("{}: access is refused{}: the token may not write there", what, said);
   if (code == "GatedRepo" || answer.status == 403)
     throw UserError("{}: access is refused{}: accept its terms on {} with the account of the token; {}", what, said,
                     site, token);

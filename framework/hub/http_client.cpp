@@ -200,6 +200,7 @@ WebAnswer send_once(const WebRequest& request) {
   WebHeaders first;
   for (int hop = 0;; ++hop) {
     WebAnswer answer;
+    answer.writes = request.method != "GET";
     if (origin_of(url) != origin_of(request.url)) answer.first = first;
     perform(request, url, answer);
     first = answer.first;

@@ -25,6 +25,7 @@ struct WebAnswer {
   std::string failure;            // "" if the response is complete, else libcurl's message
   bool refused = false;           // `take` returned false
   bool redirect_refused = false;  // a redirect was not followed; `failure` says why
+  bool writes = false;            // of a request other than GET
 
   std::string header(const std::string& name) const;
 };

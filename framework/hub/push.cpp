@@ -111,6 +111,11 @@ class Push {
         names.size() > n ? fmt::format(" and {} more", names.size() - n) : "");
   }
 
+  bool repository_exists() const {
+    const WebAnswer answer = client_.send(WebRequest::get(client_.api(request_.kind, request_.id)));
+    return answer.failure.empty() && answer.status == 200;
+  }
+
   void make_repository() const {
     const std::size_t slash = request_.id.find('/');
     const Json body{{"name", request_.id.substr(slash + 1)},
@@ -118,8 +123,10 @@ class Push {
                     {"private", request_.make_private},
                     {"organization", request_.id.substr(0, slash)}};
     const WebAnswer answer = client_.send(post(client_.options().endpoint + "/api/repos/create", dump(body)));
-    constexpr int kExists = 409;
-    if (answer.status != kExists) client_.require_success(answer, what_);
+    constexpr int kExists = 409, kForbidden = 403;
+    // A token for one repository may not create any.
+    if (answer.status != kExists && !(answer.status == kForbidden && repository_exists()))
+      client_.require_success(answer, what_);
     // Pull requests (refs/pr/1) are no branches that one could create.
     if (request_.revision != "main" && !request_.revision.starts_with("refs/")) {
       const WebAnswer branch = client_.send(

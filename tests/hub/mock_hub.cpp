@@ -154,13 +154,15 @@ std::optional<MockAnswer> MockHub::refusal() {
 
 MockAnswer MockHub::get(const MockRequest& request, bool cdn) {
   static const std::regex api("/api/((models|datasets)/[^/]+/[^/]+)/(revision|tree)/(.+)"),
-      file_of("/(datasets/)?([^/]+/[^/]+)/resolve/[^/]+/(.+)");
+      file_of("/(datasets/)?([^/]+/[^/]+)/resolve/[^/]+/(.+)"), about("/api/((models|datasets)/[^/]+/[^/]+)");
   std::smatch match;
   if (cdn) {
     const auto [repository, name] = split(request.path.substr(5));  // /cdn/
     return transfer(request, repositories_.at(repository).at(name), {});
   }
   if (std::regex_match(request.path, match, api)) return listing(request, match[1], match[3], match[4]);
+  if (std::regex_match(request.path, match, about))
+    return no_access(match[1], request).value_or(in_json(200, {{"id", match[1].str()}}));
   if (std::regex_match(request.path, match, file_of))
     return resolve(request, (match[1].matched ? "datasets/" : "models/") + match[2].str(), match[3]);
   return error(404, "no such page");

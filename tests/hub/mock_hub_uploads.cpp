@@ -32,6 +32,7 @@ MockAnswer MockHub::post(const MockRequest& request, bool cdn) {
   }
   const Json body = parse_json(request.body, "request");
   if (request.path == "/api/repos/create") {
+    if (fault("no creation")) return error(403, "You don't have the rights to create a model in this namespace");
     const std::string place = fmt::format("{}s/{}/{}", body["type"].get<std::string>(),
                                           body["organization"].get<std::string>(), body["name"].get<std::string>());
     if (!repositories_.try_emplace(place).second) return error(409, "You already created this repo");

@@ -98,6 +98,16 @@ TEST_F(Pushing, FilesOnTheHubAreNotSentAgain) {
   EXPECT_EQ(hub_.content("models/org/result/last-checkpoint/adapter_model.safetensors"), varied_bytes(9100));
 }
 
+TEST_F(Pushing, ATokenThatMayNotCreateARepositoryPushesToOneThatExists) {
+  hub_.set_faults({{"no creation", {9}}});
+  EXPECT_THAT(problem(request()), AllOf(HasSubstr("access is refused (You don't have the rights to create a model in "
+                                                  "this namespace): the token may not write there"),
+                                        Not(HasSubstr("terms"))));
+  hub_.add("models/org/result/README.md", "old");
+  EXPECT_EQ(problem(request()), "");
+  EXPECT_EQ(hub_.content("models/org/result/README.md"), "# A model\n");
+}
+
 TEST_F(Pushing, APullRequestIsNotCreatedAsABranch) {
   PushRequest asked = request();
   asked.revision = "refs/pr/1";
