@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <set>
 
 #include "core/base64.h"
 #include "core/descriptor.h"
@@ -67,13 +68,13 @@ class Push {
         files_(choice_.files) {}
 
   Pushed run() {
-    for (const LocalFile& file : files_) out_.bytes += file.size;
-    out_.files = files_;
+    count_files();
     name_left_out();
     if (request_.dry_run) return std::move(out_);
     make_repository();
     for (std::size_t i = 0; i < files_.size(); i += kFilesPerCall)
       query_upload_modes(i, std::min(files_.size(), i + kFilesPerCall));
+    leave_out_ignored();
     std::vector<const LocalFile*> large;
     for (const LocalFile& file : files_)
       if (is_large_.at(file.path)) large.push_back(&file);
@@ -86,6 +87,21 @@ class Push {
   }
 
  private:
+  void count_files() {
+    out_.files = files_;
+    out_.bytes = 0;
+    for (const LocalFile& file : files_) out_.bytes += file.size;
+  }
+
+  // The Hub ignores what the .gitignore of the repository names.
+  void leave_out_ignored() {
+    if (ignored_.empty()) return;
+    std::erase_if(files_, [&](const LocalFile& file) { return ignored_.contains(file.path); });
+    if (files_.empty()) throw UserError("{}: nothing to push: its .gitignore names every file", what_);
+    log_warning("{}: not pushed, because its .gitignore names them: {}", what_, fmt::join(ignored_, ", "));
+    count_files();
+  }
+
   std::string local(const std::string& path) const { return request_.folder + "/" + path; }
   std::string remote(const std::string& path) const {
     return request_.below.empty() ? path : request_.below + "/" + path;
@@ -135,7 +151,7 @@ class Push {
     }
   }
 
-  // Asks the Hub which files belong in LFS, sending the first bytes of each.
+  // Asks the Hub which files belong in LFS, sending the first bytes of each, and which it ignores.
   void query_upload_modes(std::size_t first, std::size_t last) {
     Json list = Json::array();
     for (std::size_t i = first; i < last; ++i) {
@@ -146,12 +162,17 @@ class Push {
     const std::string url = client_.api(request_.kind, request_.id) + "/preupload/" + url_encoded(request_.revision);
     const Json answer = client_.json(post(url, dump({{"files", list}})), what_);
     std::map<std::string, bool> said;
+    std::set<std::string> ignored;
     if (answer.is_object() && answer.contains("files") && answer["files"].is_array())
       for (const Json& file : answer["files"])
-        if (file.is_object())
-          said[json_string(file, "path", "", what_)] = json_string(file, "uploadMode", "", what_) == "lfs";
+        if (file.is_object()) {
+          const std::string path = json_string(file, "path", "", what_);
+          said[path] = json_string(file, "uploadMode", "", what_) == "lfs";
+          if (json_bool(file, "shouldIgnore", false, what_)) ignored.insert(path);
+        }
     for (std::size_t i = first; i < last; ++i) {
       const auto found = said.find(remote(files_[i].path));
+      if (ignored.contains(remote(files_[i].path))) ignored_.insert(files_[i].path);
       is_large_[files_[i].path] = found == said.end() ? files_[i].size > kMaxRegular : found->second;
     }
   }
@@ -260,7 +281,8 @@ class Push {
   const PushRequest& request_;
   const std::string what_;
   const FilesToPush choice_;
-  const std::vector<LocalFile>& files_;
+  std::vector<LocalFile> files_;  // of choice_, but for those that the Hub ignores
+  std::set<std::string> ignored_;
   std::map<std::string, bool> is_large_;
   std::map<std::string, std::string> digests_;
   Pushed out_;

@@ -27,7 +27,7 @@ struct LocalFile {
 };
 
 struct Pushed {
-  std::vector<LocalFile> files;
+  std::vector<LocalFile> files;       // without those that the repository's .gitignore names
   std::uint64_t bytes = 0, sent = 0;  // bytes of these; bytes of large files that were uploaded
   std::string url;                    // URL of the commit
 };

@@ -26,7 +26,8 @@ namespace dml::testing_tools {
 ///   a file:       cut (number: bytes, -1: somewhere), halt (of one in LFS; number: bytes), wrong bytes, longer, 416,
 ///                 no ranges, chunked
 ///   a listing:    bad name (text: the path), not a hub, redirect loop, redirect to a file
-///   a repository: change (text: a file's new content, when it is asked for), no creation (403)
+///   a repository: change (text: a file's new content, when it is asked for), no creation (403),
+///                 ignore (text: a file that .gitignore names)
 struct MockFault {
   int times = 0;
   int number = 1;

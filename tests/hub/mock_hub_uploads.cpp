@@ -26,8 +26,11 @@ MockAnswer MockHub::post(const MockRequest& request, bool cdn) {
       return match[3].str().starts_with("refs/") ? error(400, "Invalid branch name") : in_json(200, Json::object());
     Json files = Json::array();
     const Json asked_for = parse_json(request.body, "preupload");
+    const std::optional<MockFault> ignored = fault("ignore");
     for (const Json& asked : asked_for["files"])
-      files.push_back({{"path", asked["path"]}, {"uploadMode", asked["size"] >= kLargeFrom ? "lfs" : "regular"}});
+      files.push_back({{"path", asked["path"]},
+                       {"uploadMode", asked["size"] >= kLargeFrom ? "lfs" : "regular"},
+                       {"shouldIgnore", ignored && asked["path"] == ignored->text}});
     return in_json(200, {{"files", files}});
   }
   const Json body = parse_json(request.body, "request");
