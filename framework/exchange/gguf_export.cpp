@@ -1,7 +1,10 @@
 #include "exchange/gguf_export.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <span>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -17,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kPiece = std::int64_t{1} << 22;  // values in memory at once
 constexpr std::int64_t kTask = std::int64_t{1} << 16;   // values of one task
+constexpr float kAboveBlocks = 3e8f;  // above what a block of any type holds (q6_k: 65504 · 128 · 32)
 
 // The number of weights as gguf-py writes it: "1.1B", "135M".
 std::string size_label(std::int64_t weights) {
@@ -106,17 +110,33 @@ class Encoder {
     std::vector<float> values(static_cast<std::size_t>(n));
     read_rows(tensor_, what_.rows, first, count, values.data());
     const bool half = type_.dtype == DType::f16;
+    const auto* blocks = type_.dtype ? kernels::block_format(*type_.dtype) : nullptr;
+    const float limit = half ? 65520 : blocks ? kAboveBlocks : std::numeric_limits<float>::infinity();
     for (float& x : values) {
       if (tensor_.offset != 0) x += tensor_.offset;
       if (!std::isfinite(x)) throw UserError("{}: tensor '{}' has values that are not finite", what_.named(), name());
-      if (half && std::abs(x) >= 65520)
-        throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; set --dtype bf16", what_.named(),
-                        name(), x);
+      if (std::abs(x) >= limit) refuse_large(x);
     }
     if (!type_.dtype) return encode_mxfp4(values, out);
-    if (const auto* blocks = kernels::block_format(*type_.dtype))
-      blocks->quantize(values.data(), n / blocks->values(), out);
+    if (blocks) quantize(*blocks, values, out);
     else write_floats(*type_.dtype, values.data(), n, out);
+  }
+
+  // The scales of a block are f16, which large values make infinite.
+  void quantize(const kernels::BlockFormat& format, std::span<const float> values, std::uint8_t* out) const {
+    const std::int64_t blocks = std::ssize(values) / format.values();
+    format.quantize(values.data(), blocks, out);
+    for (std::int64_t b = 0; b < blocks; ++b)
+      if (!kernels::block_is_finite(format, out + b * format.bytes())) {
+        const auto block =
+            values.subspan(static_cast<std::size_t>(b * format.values()), static_cast<std::size_t>(format.values()));
+        refuse_large(*std::ranges::max_element(block, {}, [](float x) { return std::abs(x); }));
+      }
+  }
+
+  [[noreturn]] void refuse_large(float x) const {
+    throw UserError("{}: tensor '{}' has values like {:g}, which {} cannot hold; set --dtype bf16", what_.named(),
+                    name(), x, type_.name);
   }
   const std::string& name() const { return tensor_.sources.empty() ? tensor_.name : tensor_.sources[0].tensor; }
 

@@ -102,6 +102,31 @@ TEST_F(GgufExports, OfOneElementTypeKeepVectorsInFloat32) {
   EXPECT_EQ(file.metadata().find("general.quantization_version"), nullptr);
 }
 
+// The scales of blocks are f16. A file that was there stays.
+TEST_F(GgufExports, OfValuesThatBlocksCannotHoldAreRefused) {
+  ModelSpec spec;
+  spec.vocab = 64, spec.hidden = 256, spec.ffn = 256, spec.layers = 1, spec.heads = spec.kv_heads = 4,
+  spec.head_dim = 64;
+  const std::string path = folder_ / "large.gguf";
+  for (const char* type : {"q8_0", "q6_k", "q5_k_m", "q5_1", "q5_0", "q4_k_m", "q4_1", "q4_0"})
+    for (const float large : {2e8f, 1e9f, -1e9f, 1e37f}) {
+      if (large == 2e8f && type == std::string("q6_k")) continue;  // holds it
+      SCOPED_TRACE(fmt::format("{} {:g}", type, large));
+      auto rows = [&](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
+        std::fill_n(out, count * w.cols, 0.5f);
+        if (w.role == WeightRole::gate && first == 0) out[3] = large;
+      };
+      write_file(path, "old");
+      EXPECT_THAT(
+          [&] {
+            write_gguf({"name", folder_.path(), spec, gguf_file_type(type), rows}, path);
+          },
+          testing::ThrowsMessage<UserError>(HasSubstr(
+              fmt::format("tensor 'model.layers.0.mlp.gate_proj.weight' has values like {:g}, which ", large))));
+      EXPECT_EQ(read_file(path), "old");
+    }
+}
+
 // Names and shapes alone: a model of 32 layers that exists on paper.
 TEST_F(GgufExports, MixTypesAsLlamaQuantizeDoes) {
   ModelSpec spec;
