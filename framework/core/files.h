@@ -14,15 +14,16 @@
 
 namespace dml {
 
-/// Reads a regular file of at most `limit` bytes. Throws UserError if it is missing, not a regular file, or larger.
+/// Reads a regular file of at most `limit` bytes. Throws UserError if it is missing, not a regular file, larger, or
+/// only a pointer of Git LFS.
 std::string read_file(const std::string& path, std::size_t limit = std::size_t{1} << 30);
 
 /// Like read_file(), without the byte order mark that some editors write.
 std::string read_text_file(const std::string& path, std::size_t limit = std::size_t{1} << 30);
 
-/// A read-only shared mapping of a regular file. Processes of one host that map the same file share its memory. If
-/// the file is truncated while it is mapped, reading beyond its new end prints an error and ends the process with
-/// ExitCode::io.
+/// A read-only shared mapping of a regular file, which is no pointer of Git LFS (UserError). Processes of one host that
+/// map the same file share its memory. If the file is truncated while it is mapped, reading beyond its new end prints
+/// an error and ends the process with ExitCode::io.
 class MappedFile {
  public:
   MappedFile() = default;

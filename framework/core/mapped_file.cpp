@@ -23,7 +23,17 @@
 namespace dml {
 namespace {
 
-// Opens a regular file; throws UserError for folders, and for pipes and devices, which could block or never end.
+// A clone of a repository without `git lfs pull` has small text files in place of its large files.
+bool is_lfs_pointer(int file, std::size_t size) {
+  constexpr std::string_view kBegin = "version https://git-lfs.github.com/spec/v1";
+  constexpr std::size_t kMaxPointer = 1024;
+  if (size < kBegin.size() || size > kMaxPointer) return false;
+  char begin[kBegin.size()];
+  return pread(file, begin, sizeof begin, 0) == std::ssize(kBegin) && std::string_view(begin, sizeof begin) == kBegin;
+}
+
+// Opens a regular file; throws UserError for folders, for pipes and devices, which could block or never end, and for
+// pointers of Git LFS.
 Descriptor open_regular(const std::string& path, std::size_t& size) {
   Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) {
@@ -34,6 +44,8 @@ Descriptor open_regular(const std::string& path, std::size_t& size) {
   if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode))
     throw UserError("{}: is {}, not a file", path, S_ISDIR(info.st_mode) ? "a folder" : "a pipe or device");
   size = static_cast<std::size_t>(info.st_size);
+  if (is_lfs_pointer(file.get(), size))
+    throw UserError("{}: this is a Git LFS pointer, not the file; run `git lfs pull` in the folder", path);
   return file;
 }
 

@@ -217,6 +217,17 @@ TEST_F(Files, ReadingHasALimit) {
   EXPECT_EQ(message(ExitCode::user, [&] { read_file(at("a"), 4); }), at("a") + ": 5 bytes, the limit is 4");
 }
 
+TEST_F(Files, APointerOfGitLfsIsNamed) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 1234\n";
+  write_file(at("a"), pointer);
+  const std::string said = at("a") + ": this is a Git LFS pointer, not the file; run `git lfs pull` in the folder";
+  for (auto open : {+[](const std::string& p) { read_file(p); }, +[](const std::string& p) { MappedFile file(p); }})
+    EXPECT_EQ(message(ExitCode::user, [&] { open(at("a")); }), said);
+  write_file(at("a"), pointer + std::string(2000, ' '));  // a text that begins like one
+  EXPECT_EQ(read_file(at("a")).size(), pointer.size() + 2000);
+}
+
 TEST_F(Files, OnlyRegularFilesAreReadOrMapped) {
   fs::create_directory(at("d"));
   ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
