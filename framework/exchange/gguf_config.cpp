@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numbers>
 
 #include "checkpoint/model_config.h"
 #include "core/error.h"
@@ -212,13 +213,32 @@ class SpecOf {
     r.scaling = RopeScaling::llama3;
     r.factor = *std::ranges::max_element(given);
     r.low_freq_factor = 1, r.high_freq_factor = 4;
-    for (std::int64_t original = 256; original <= (1 << 20); original *= 2) {
+    for (const std::int64_t original : original_lengths(given)) {
       r.original_positions = original;
       if (std::ranges::equal(llama3_factors(r, s_.head_dim), given,
                              [](double a, double b) { return std::abs(a - b) <= 1e-4 * b; }))
         return;
     }
     refuse("the factors of 'rope_freqs.weight' are not those of rope scaling 'llama3'");
+  }
+
+  // Original lengths to try: powers of two, as in published models, and what the first factor between 1 and the largest
+  // says (llama3_factors() solved for the length). Without such a factor, several lengths have the same factors.
+  std::vector<std::int64_t> original_lengths(const std::vector<double>& given) const {
+    const RopeSpec& r = s_.rope;
+    std::vector<std::int64_t> out;
+    for (std::int64_t original = 256; original <= 1 << 20; original *= 2) out.push_back(original);
+    const auto between = std::ranges::find_if(given, [&](double x) { return x > 1 && x < r.factor; });
+    if (between != given.end()) {
+      const auto i = static_cast<double>(between - given.begin());
+      const double smooth = (1 / *between - 1 / r.factor) / (1 - 1 / r.factor);
+      const double turns = smooth * (r.high_freq_factor - r.low_freq_factor) + r.low_freq_factor;
+      const double wave = 2 * std::numbers::pi * std::pow(r.theta, 2 * i / static_cast<double>(s_.head_dim));
+      if (const double length = std::round(turns * wave); length >= 1 && length <= 1 << 30)
+        out.push_back(static_cast<std::int64_t>(length));
+    }
+    for (std::int64_t original = 128; original >= 1; original /= 2) out.push_back(original);
+    return out;
   }
 
   const GgufFile& file_;

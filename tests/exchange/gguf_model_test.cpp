@@ -95,6 +95,27 @@ TEST_F(GgufModels, QuantizedRowsComeBackInOrder) {
   }
 }
 
+// The file has rotary factors instead of the length that they were computed from.
+TEST_F(GgufModels, OriginalLengthsOfLlama3RopeComeBack) {
+  ModelSpec spec;
+  spec.model_type = "llama";
+  spec.vocab = 64, spec.hidden = 64, spec.ffn = 64, spec.layers = 1, spec.heads = spec.kv_heads = 1, spec.head_dim = 64;
+  spec.rope.scaling = RopeScaling::llama3;
+  spec.rope.theta = 500000, spec.rope.factor = 8, spec.rope.low_freq_factor = 1, spec.rope.high_freq_factor = 4;
+  spec.max_positions = 1 << 18;
+  auto zeros = [](const WeightName& w, std::int64_t, std::int64_t count, float* out) {
+    std::fill_n(out, count * w.cols, 0.f);
+  };
+  for (const std::int64_t length : {32, 100, 2048, 8192, 12345, 131072}) {
+    spec.rope.original_positions = length;
+    const std::string path = folder_ / "rope.gguf";
+    write_gguf({"name", folder_.path(), spec, gguf_file_type("f32"), zeros}, path);
+    const ModelSpec again = read_model_config(gguf_config(GgufFile(path)), "gguf");
+    EXPECT_EQ(again.rope.original_positions, length);
+    EXPECT_EQ(again.rope.factor, 8);
+  }
+}
+
 TEST_F(GgufModels, OfKindsThatDmlLacksAreRefused) {
   const std::string path = folder_ / "odd.gguf";
   GgufMetadata m;
