@@ -1,5 +1,6 @@
 // Checks of answers from plug-ins: rows of `evals.checks`.
 #include <algorithm>
+#include <cmath>
 
 #include "evaluate/checks.h"
 #include "plugin/adapters.h"
@@ -16,10 +17,11 @@ class PluginCheck : public AnswerCheck {
     return guarded(origin_, [&] { return check_->problem_with(row); });
   }
   Verdict decide(const EvalAnswer& answer, const Json& row) override {
-    return guarded(origin_, [&]() -> Verdict {
-      const plugin::Verdict v = check_->check({answer.prompt, answer.reference, answer.output}, row);
-      return {v.decided, v.pass, v.score, v.critique};
+    const plugin::Verdict v = guarded(origin_, [&] {
+      return check_->check({answer.prompt, answer.reference, answer.output}, row);
     });
+    if (v.score && !std::isfinite(*v.score)) plugin_failed(origin_, "check() gave a score that is not a finite number");
+    return {v.decided, v.pass, v.score, v.critique};
   }
   std::string name() const override { return name_; }
 

@@ -25,7 +25,8 @@ struct Verdict {
 };
 
 /// In a recipe: `checks: [NAME]` or `checks: [{NAME: VALUE, OPTION: …}]`. Row<AnswerCheck>::make gets VALUE as the
-/// argument "value" (null without one). If check() throws, the row is undecided and the error is logged.
+/// argument "value" (null without one). If check() throws or gives a score that is not finite, the row is undecided and
+/// the error is logged.
 class AnswerCheck {
  public:
   virtual ~AnswerCheck() = default;

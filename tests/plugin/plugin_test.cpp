@@ -141,6 +141,12 @@ TEST_F(Plugin, ChecksThatThrowSkipTheAnswerAndContinueTheRun) {
   EXPECT_THAT(check->problems(), testing::ElementsAre(AllOf(HasSubstr("check 'longer'"), HasSubstr("it broke"))));
 }
 
+TEST_F(Plugin, ChecksWhoseScoreIsNotFiniteSkipTheAnswer) {
+  const auto check = checks().at("longer").make({"longer", nullptr, {{"than", 4}}});
+  EXPECT_FALSE(check->check({"p", "r", "nan", {}}, {}).counts);
+  EXPECT_THAT(check->problems(), testing::ElementsAre(AllOf(HasSubstr("check 'longer'"), HasSubstr("not a finite"))));
+}
+
 TEST_F(Plugin, ArgumentsOfAnyNameReachTheirRow) {
   // Optimizers call it eps.
   const auto check = checks().at("longer").make({"longer", nullptr, {{"than", 4}, {"epsilon", 1}}});
