@@ -27,7 +27,7 @@ constexpr const char* kChatHelp =
     "/set KEY VALUE   change a setting of generation; /set lists them\n"
     "/save FILE       append the conversation to FILE, as a row of a chat dataset\n"
     "/exit            leave; so does Ctrl-D\n"
-    "A line that ends with \\ continues on the next one. Ctrl-C ends an answer.";
+    "A line that ends with \\ continues on the next one. Ctrl-C ends an answer, or drops what is typed.";
 
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -127,6 +127,7 @@ class Chat {
     for (const char* prompt = "> ";; prompt = ". ") {
       std::optional<std::string> line = editor_.read(prompt);
       if (!line) return message.empty() ? std::nullopt : std::optional(message);
+      if (editor_.interrupted()) return "";  // drops the lines before, too
       if (!line->ends_with('\\')) return message + *line;
       line->pop_back();
       message += *line + "\n";

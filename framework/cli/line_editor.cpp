@@ -47,6 +47,7 @@ LineEditor::~LineEditor() {
 
 std::optional<std::string> LineEditor::read(const std::string& prompt) {
   std::string line;
+  interrupted_ = false;
   if (!state_->editor) {
     int c;
     while ((c = std::getchar()) != EOF && c != '\n') line += static_cast<char>(c);
@@ -62,6 +63,7 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
     if (count == -1 && errno == EINTR) {  // Ctrl-C: drops the typed text
       el_reset(state_->editor);
       std::fputs("\n", stderr);
+      interrupted_ = true;
       return "";
     }
     return std::nullopt;

@@ -15,10 +15,13 @@ class LineEditor {
 
   /// The next line without its newline; empty at the end of the input. An interrupt (Ctrl-C) gives an empty line.
   std::optional<std::string> read(const std::string& prompt);
+  /// Whether the last read() ended with an interrupt.
+  bool interrupted() const { return interrupted_; }
 
  private:
   struct State;
   std::unique_ptr<State> state_;
+  bool interrupted_ = false;
 };
 
 }  // namespace dml

@@ -107,6 +107,20 @@ TEST_F(ChatTerminal, LinesCanBeEditedAndRecalled) {
   EXPECT_EQ(rows[1].at("messages"), rows[0].at("messages"));
 }
 
+TEST_F(ChatTerminal, AnInterruptDropsAMessageOfSeveralLines) {
+  Terminal t({"infer", "--base-model", base_directory(), "--greedy", "--max-new-tokens", "3", "--chat"});
+  ASSERT_TRUE(t.shows("> ")) << t.screen();
+  t.type("half a question\\\n");
+  ASSERT_TRUE(t.shows(". ")) << t.screen();
+  bool dropped = false;
+  for (int i = 0; i < 20 && !dropped; ++i) t.type("\x03"), dropped = t.shows("> ", 2);
+  ASSERT_TRUE(dropped) << t.screen();
+  t.type("/save " + at("chat.jsonl") + "\n");
+  EXPECT_TRUE(t.shows("the conversation is empty")) << t.screen();
+  t.type("/exit\n");
+  EXPECT_EQ(t.wait(), 0) << t.screen();
+}
+
 TEST_F(ChatTerminal, AnInterruptEndsTheAnswerAndNotTheProgram) {
   // An answer that takes far longer than anybody waits.
   const std::string folder = at("endless");
