@@ -35,9 +35,9 @@ struct TokenizerTrain {
   TokenizerTrain() {
     options.about(
         "Trains a tokenizer on text with libsentencepiece and writes tokenizer.model, tokenizer.json, "
-        "tokenizer_config.json and special_tokens_map.json. tokenizer.model and tokenizer.json give the same token ids "
-        "for every text. The "
-        "inputs are files and folders: plain text, Markdown, JSON, JSON lines, CSV and TSV, also packed with gzip or "
+        "tokenizer_config.json and special_tokens_map.json. Without --normalization, tokenizer.model and "
+        "tokenizer.json give the same token ids for every text. The inputs are files and folders: plain text, "
+        "Markdown, JSON, JSON lines, CSV and TSV, also packed with gzip or "
         "zstd. The same inputs and options give the same files.");
     options.positional("train", action, "the only action");
     options.positionals("FILE|DIR", request.inputs, "the text, as files and folders", false);

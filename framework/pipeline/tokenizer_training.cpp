@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
+#include "core/log.h"
 #include "data/records.h"
 #include "data/sources.h"
 #include "recipe/recipe.h"
@@ -125,6 +126,12 @@ TrainedTokenizer make_tokenizer(const TokenizerRequest& request) {
   write_tokenizer(request.training, out.model, folder.path());
   if (!folder.commit())
     throw UserError("{}: another process wrote into this directory at the same time", request.output);
+  if (const std::string& rule = request.training.normalization; rule != "none")
+    log_warning(
+        "--normalization {}: tokenizer.json can lose combining marks and joiners, which tokenizer.model keeps; the "
+        "token "
+        "ids of texts with them may differ between the two files",
+        rule);
   return out;
 }
 

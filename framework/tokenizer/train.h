@@ -1,8 +1,10 @@
 // Training a tokenizer from text: libsentencepiece's trainer, and the files of a Hugging Face tokenizer directory.
 //
 // A trained tokenizer adds no space before a text and removes none, so that tokenizer.model and tokenizer.json
-// give the same ids for every text (readers of the two formats disagree about a prefix space). The result depends on
-// the text and the options only, not on the number of processor cores.
+// give the same ids for every text (readers of the two formats disagree about a prefix space). With a normalization
+// they may differ: the rule `Precompiled` of tokenizer.json maps a character and the marks and joiners that combine
+// with it as one, and then drops some of them. The result depends on the text and the options only, not on the number
+// of processor cores.
 #pragma once
 
 #include <cstdint>

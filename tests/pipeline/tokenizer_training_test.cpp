@@ -23,5 +23,22 @@ TEST(TokenizerTraining, ReadsAllFilesOfAFolder) {
   EXPECT_EQ(make_tokenizer(request).texts, 4);
 }
 
+// The rule for normalization in tokenizer.json drops some characters that SentencePiece keeps.
+TEST(TokenizerTraining, WarnsThatTheTwoFilesMayDifferWithANormalization) {
+  const testing_tools::TemporaryFolder folder;
+  write_file(folder.path() + "/text.txt", "A lion sleeps in the cave of the hill.\n");
+  TokenizerRequest request;
+  request.inputs = {folder.path() + "/text.txt"};
+  request.training.vocab_size = 290;
+  for (const std::string rule : {"none", "nfkc"}) {
+    request.output = folder.path() + "/" + rule;
+    request.training.normalization = rule;
+    testing::internal::CaptureStderr();
+    make_tokenizer(request);
+    EXPECT_EQ(testing::internal::GetCapturedStderr().find("can lose combining marks") != std::string::npos,
+              rule == "nfkc");
+  }
+}
+
 }  // namespace
 }  // namespace dml
