@@ -93,8 +93,9 @@ void KeptRows::append(std::string_view line) {
 }
 
 void KeptRows::put(std::size_t row, std::string_view line) {
-  if (row >= earlier_.size()) append(line);
-  else if (line != earlier_[row]) refuse(row);
+  if (row >= earlier_.size()) return append(line);
+  refused_ = line != earlier_[row];
+  if (refused_) refuse(row);
 }
 
 void KeptRows::fill(std::size_t total, const std::function<void()>& compute) {
@@ -102,7 +103,8 @@ void KeptRows::fill(std::size_t total, const std::function<void()>& compute) {
     compute();
     check_interruption();
   } catch (const Error& e) {
-    if (partial_.empty() || rows_ == 0) throw;
+    // Where nothing was added the file is removed, and rows of other options are refused again.
+    if (partial_.empty() || rows_ == copied_ || refused_) throw;
     const std::string kept = fmt::format("{} of {} rows are in {}; the same command with --resume continues after them",
                                          rows_, total, partial_);
     if (e.code() == ExitCode::interrupted) throw Error(ExitCode::interrupted, "interrupted; " + kept);

@@ -44,7 +44,8 @@ class KeptRows {
   /// those after it.
   std::size_t first_to_compute() const { return earlier_.empty() ? 0 : earlier_.size() - 1; }
   void put(std::size_t row, std::string_view line);
-  /// Calls `compute`, which appends the rows up to `total`, and commits. An error then says how many rows are kept.
+  /// Calls `compute`, which appends the rows up to `total`, and commits. After an error a warning says how many rows
+  /// are kept, if a resumed run would continue after them; the error of an interruption says it itself.
   void fill(std::size_t total, const std::function<void()>& compute);
 
  private:
@@ -57,6 +58,7 @@ class KeptRows {
   std::vector<std::string> earlier_;
   std::string earlier_in_;                         // the file that they were read from
   std::size_t rows_ = 0, bytes_ = 0, copied_ = 0;  // in the new file; copied_: rows copied from PATH
+  bool refused_ = false;                           // put() refused a row
 };
 
 }  // namespace dml

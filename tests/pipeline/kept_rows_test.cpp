@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "core/error.h"
 #include "core/files.h"
 #include "temporary_folder.h"
@@ -22,6 +24,14 @@ class Kept : public testing::Test {
     rows.fill(texts.size(), [&] {
       for (std::size_t i = rows.first_to_compute(); i < texts.size(); ++i) rows.put(i, texts[i]);
     });
+  }
+  // What is warned when computing rows fails.
+  std::string warning_of(const std::function<void(KeptRows& rows)>& fails) const {
+    testing::internal::CaptureStderr();
+    KeptRows rows(path_, true);
+    EXPECT_THROW(rows.fill(3, [&] { fails(rows); }), Error);
+    const std::string all = testing::internal::GetCapturedStderr();
+    return all.substr(std::min(all.find("warning: "), all.size()));
   }
   std::string refusal(const std::vector<std::string>& texts) const {
     try {
@@ -65,6 +75,20 @@ TEST_F(Kept, RowsOfAnotherRunAreRefusedAndKept) {
   EXPECT_EQ(read_file(path_), "a\nb\n");
   compute({"x"}, false);
   EXPECT_EQ(read_file(path_), "x\n");
+}
+
+TEST_F(Kept, RowsAreSaidToBeContinuedOnlyWhereTheyAre) {
+  const auto add = [](KeptRows& rows) {
+    rows.append("c");
+    throw UserError("no answer");
+  };
+  const auto differ = [](KeptRows& rows) { rows.put(rows.first_to_compute(), "x"); };
+  compute({"a", "b"}, false);
+  EXPECT_EQ(warning_of(differ), "") << "the copy is removed";
+  EXPECT_FALSE(file_exists(partial_));
+  EXPECT_THAT(warning_of(add), HasSubstr("3 of 3 rows are in " + partial_));
+  EXPECT_EQ(warning_of(differ), "") << "the same options would be refused again";
+  EXPECT_EQ(read_file(partial_), "a\nb\nc\n");
 }
 
 }  // namespace
