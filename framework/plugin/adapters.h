@@ -16,6 +16,9 @@ void add_row(const Origin& origin, plugin::Row<plugin::Evaluator> row);
 void add_row(const Origin& origin, plugin::Row<plugin::Observer> row);
 void add_row(const Origin& origin, plugin::Row<plugin::Strategy> row);
 
+/// UserError for an argument that names a setting which dml does not have.
+void check_settings(const plugin::Row<plugin::Optimizer>& row);
+
 /// Adds a row to a table under all its names.
 template <class Table, class Thing, class Make>
 void add_names(Table& table, const plugin::Row<Thing>& row, const Make& make) {

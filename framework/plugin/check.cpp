@@ -14,7 +14,7 @@ class PluginCheck : public AnswerCheck {
       : origin_(std::move(origin)), name_(std::move(name)), check_(std::move(check)) {}
 
   std::string problem_with(const Json& row) const override {
-    return guarded(origin_, [&] { return check_->problem_with(row); });
+    return guarded(origin_, [&] { return one_line(check_->problem_with(row)); });
   }
   Verdict decide(const EvalAnswer& answer, const Json& row) override {
     const plugin::Verdict v = guarded(origin_, [&] {

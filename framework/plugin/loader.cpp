@@ -37,7 +37,10 @@ class Staging : public plugin::Registry {
   void add(plugin::Row<plugin::PromptFormat> row) override {
     stage("prompt format", std::move(row), prompt_strategies().names());
   }
-  void add(plugin::Row<plugin::Optimizer> row) override { stage("optimizer", std::move(row), optimizer_names()); }
+  void add(plugin::Row<plugin::Optimizer> row) override {
+    check_settings(row);
+    stage("optimizer", std::move(row), optimizer_names());
+  }
   void add(plugin::Row<plugin::Schedule> row) override { stage("schedule", std::move(row), schedules().names()); }
   void add(plugin::Row<plugin::Objective> row) override { stage("objective", std::move(row), objectives().names()); }
   void add(plugin::Row<plugin::AnswerCheck> row) override { stage("check", std::move(row), checks().names()); }

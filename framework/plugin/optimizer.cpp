@@ -7,6 +7,8 @@ namespace dml {
 namespace {
 
 constexpr std::int64_t kGrain = 16384;
+constexpr int kMaxPerElement = 64;  // as include/dml/optimizer.h says
+constexpr std::int64_t kMaxPerParameter = std::int64_t{1} << 30;
 
 plugin::Parameter to_plugin(const Parameter& p) { return {p.name, p.shape, p.size(), p.decay}; }
 
@@ -43,11 +45,16 @@ class PluginOptimizer : public Optimizer {
   }
 
  private:
+  static void require_within(const Origin& origin, const char* what, std::int64_t number, std::int64_t most) {
+    if (number < 0 || number > most)
+      plugin_failed(origin, fmt::format("state() gives {} = {}; it must be from 0 to {}", what, number, most));
+  }
   static ParameterState state_of(const Origin& origin, const plugin::Optimizer& rule, const Parameter& p) {
     const plugin::StateNeeds needs = guarded(origin, [&] { return rule.state(to_plugin(p)); });
-    if (needs.per_element < 0 || needs.per_element > 64 || needs.per_parameter < 0 ||
-        (needs.per_parameter > 0 && !needs.whole))
-      plugin_failed(origin, "state() asks for a negative number, or for floats of a parameter without `whole`");
+    require_within(origin, "per_element", needs.per_element, kMaxPerElement);
+    require_within(origin, "per_parameter", needs.per_parameter, kMaxPerParameter);
+    if (needs.per_parameter > 0 && !needs.whole)
+      plugin_failed(origin, "state() asks for floats of a parameter without `whole`");
     ParameterState out;
     out.whole = needs.whole;
     for (int k = 0; k < needs.per_element; ++k) out.tensors.push_back({fmt::format("state{}", k)});
@@ -59,24 +66,26 @@ class PluginOptimizer : public Optimizer {
   std::shared_ptr<const plugin::Optimizer> rule_;
 };
 
-OptimizerArgument::From setting_named(const std::string& key, const std::string& argument) {
+OptimizerArgument::From setting_named(const std::string& key, const std::string& row, const std::string& argument) {
   if (key.empty()) return {};
   for (const auto& [name, setting] : kOptimizerSettings)
     if (name == key) return setting;
-  throw UserError("argument '{}': there is no setting '{}'", argument, key);
+  throw UserError("its optimizer '{}': argument '{}': there is no setting '{}'", row, argument, key);
 }
 
-std::vector<OptimizerArgument> optimizer_arguments(const std::vector<plugin::Argument>& known) {
+std::vector<OptimizerArgument> optimizer_arguments(const plugin::Row<plugin::Optimizer>& row) {
   std::vector<OptimizerArgument> out;
-  for (const plugin::Argument& a : known)
-    out.push_back({a.name, a.help, a.fallback, setting_named(a.setting, a.name), a.below, a.words});
+  for (const plugin::Argument& a : row.arguments)
+    out.push_back({a.name, a.help, a.fallback, setting_named(a.setting, row.name, a.name), a.below, a.words});
   return out;
 }
 
 }  // namespace
 
+void check_settings(const plugin::Row<plugin::Optimizer>& row) { optimizer_arguments(row); }
+
 void add_row(const Origin& origin, plugin::Row<plugin::Optimizer> row) {
-  auto arguments = guarded(origin, [&] { return optimizer_arguments(row.arguments); });
+  auto arguments = optimizer_arguments(row);
   std::vector<OptimizerKind::Spelling> spellings;
   for (const std::string& name : row.spellings) spellings.push_back({name});
   OptimizerKind kind(

@@ -14,6 +14,13 @@ class Between : public plugin::Ranks {
   int size() const override { return comm_.size(); }
   void exchange(std::span<const std::span<const std::byte>> send,
                 std::span<const std::span<std::byte>> receive) override {
+    const auto ranks = static_cast<std::size_t>(size()), me = static_cast<std::size_t>(rank());
+    if (send.size() != ranks || receive.size() != ranks)
+      throw UserError("exchange() got {} entries to send and {} to receive; there are {} ranks", send.size(),
+                      receive.size(), ranks);
+    if (send[me].size() != receive[me].size())
+      throw UserError("exchange() got {} bytes to send from rank {} to itself, and {} to receive", send[me].size(), me,
+                      receive[me].size());
     comm_.exchange({send.begin(), send.end()}, {receive.begin(), receive.end()}, {"exchange of a plug-in"})->wait();
   }
 

@@ -27,7 +27,7 @@ Registry<PluginFactory<Observer>>& plugin_observers() {
 
 Json arguments_of(const Json& plugin_args, const std::string& name) {
   const auto found = plugin_args.find(name);
-  return found == plugin_args.end() || found->is_null() ? Json::object() : *found;
+  return found == plugin_args.end() || !found->is_object() ? Json::object() : *found;
 }
 
 void takes_arguments(const std::string& name) { argument_names().push_back(name); }

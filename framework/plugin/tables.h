@@ -19,7 +19,7 @@ using PluginFactory = std::function<std::unique_ptr<Thing>(const Json& given)>;
 Registry<PluginFactory<Evaluator>>& plugin_evaluators();
 Registry<PluginFactory<Observer>>& plugin_observers();
 
-/// plugin_args.NAME; an empty object if it is not set.
+/// plugin_args.NAME; an empty object if it is not set, or no object (which check_plugin_names() reports).
 Json arguments_of(const Json& plugin_args, const std::string& name);
 /// Registers a row of a plug-in that plugin_args.NAME may configure.
 void takes_arguments(const std::string& name);

@@ -21,8 +21,8 @@ struct Parameter {
 
 /// The optimizer state of a parameter, in float32, initially zero.
 struct StateNeeds {
-  int per_element = 0;             // floats for each element
-  std::int64_t per_parameter = 0;  // floats for the whole parameter; requires `whole`
+  int per_element = 0;             // floats for each element, at most 64
+  std::int64_t per_parameter = 0;  // floats for the whole parameter, at most 2^30; requires `whole`
   bool whole = false;              // step() needs whole parameters, for norms of tensors or products of matrices
 };
 

@@ -77,6 +77,9 @@ TEST_F(PlugIns, ErrorsAreOneLineBeforeTheRun) {
   refused(loaded() + Keys{{"optimizer", "my_sdg"}}, {"r.yml:", "my_sdg", "my_sgd"});
   refused(loaded() + Keys{{"plugin_args", "{watch: {fail_on: 3}}"}},
           {"plugin_args.watch: unknown argument 'fail_on'", "fail_at"});
+  const Ended no_table = train(1, recipe("r.yml", tiny_model() + loaded() + Keys{{"plugin_args", "{watch: 3}"}}));
+  expect_refused(no_table, 2, {"plugin_args.watch: expected a table of arguments"});
+  EXPECT_THAT(no_table.err, testing::Not(HasSubstr("unknown argument")));
   refused(loaded() + Keys{{"plugin_args", "{wacht: {}}"}}, {"plugin_args: no plug-in has added 'wacht'", "watch"});
   refused(loaded() + Keys{{"optimizer", "my_sgd"}, {"optim_args", "{momentum: 0.5}"}},
           {"plug-in mine 2.1", "optimizer 'my_sgd': half a momentum"});
@@ -106,6 +109,10 @@ TEST_P(PlugInsThatThrow, EndTheRunOnEveryRankWithOneLine) {
        "objective 'by_document': lost count"},
       {{{"eval_steps", "2"}, {"plugin_args", fmt::format("{{norm: {{fail_on_rank: {}}}}}", ranks)}},
        "evaluator 'norm': cannot measure"}};
+  for (const char* missing : {"entry", "bytes"})
+    cases.push_back(
+        {{{"distribution", "everybody"}, {"plugin_args", fmt::format("{{everybody: {{leave_out: {}}}}}", missing)}},
+         "strategy 'everybody': exchange() got "});
   if (ranks > 1)
     cases.push_back(
         {{{"distribution", "everybody"}, {"plugin_args", fmt::format("{{everybody: {{fail_on_rank: {}}}}}", ranks)}},

@@ -44,6 +44,11 @@ DML_PLUGIN("twice", "1") {
 DML_PLUGIN("taken", "1") { registry.add(row("cosine")); }
 #elif BROKEN == 6  // adds a name of the plug-in `mine`
 DML_PLUGIN("copy", "1") { registry.add(row("halves")); }
+#elif BROKEN == 7  // an optimizer's argument has its default from a setting that is none
+DML_PLUGIN("drifting", "1") {
+  registry.add(row("before"));
+  registry.add(Row<Optimizer>{"drift", "none", nullptr, {{"rate", "of drift", 0.5, 1, {}, "drift_rate"}}});
+}
 #else              // is none
 extern "C" int dml_nothing() { return row("x").name.empty(); }
 #endif

@@ -10,10 +10,18 @@ using namespace dml::plugin;
 
 class Sgd : public Optimizer {
  public:
-  explicit Sgd(const Json& a) : momentum_(a["momentum"]), fail_at_(a["fail_at"]) {
+  explicit Sgd(const Json& a)
+      : momentum_(a["momentum"]),
+        fail_at_(a["fail_at"]),
+        per_element_(a["per_element"]),
+        per_parameter_(a["per_parameter"]) {
     if (momentum_ == 0.5) throw std::runtime_error("half a momentum");
   }
-  StateNeeds state(const Parameter&) const override { return {.per_element = 1}; }
+  StateNeeds state(const Parameter&) const override {
+    return {.per_element = static_cast<int>(per_element_),
+            .per_parameter = static_cast<std::int64_t>(per_parameter_),
+            .whole = per_parameter_ > 0};
+  }
   void step(const Slice& s, const Step& step) const override {
     if (static_cast<double>(step.number + 1) == fail_at_) throw std::runtime_error("no more steps");
     step.threads.ranges(static_cast<std::int64_t>(s.value.size()), [&](std::int64_t first, std::int64_t last) {
@@ -26,7 +34,7 @@ class Sgd : public Optimizer {
   }
 
  private:
-  double momentum_, fail_at_;
+  double momentum_, fail_at_, per_element_, per_parameter_;
 };
 
 class VU16 : public Schedule {
@@ -80,6 +88,7 @@ class Longer : public AnswerCheck {
  public:
   explicit Longer(const Json& a) : than_(a["than"].get<double>() - a["epsilon"].get<double>()) {}
   std::string problem_with(const Json& row) const override {
+    if (row.contains("torn")) return "torn\napart";
     return row.contains("prompt") ? "" : "there is no prompt";
   }
   Verdict check(const Answer& answer, const Json&) override {
@@ -134,7 +143,7 @@ class Watch : public Observer {
 // Every rank sends its gradients to all others, who add them up in the order of the ranks.
 class Everybody : public Strategy {
  public:
-  explicit Everybody(const Json& a) : fail_on_rank_(a["fail_on_rank"]) {}
+  explicit Everybody(const Json& a) : fail_on_rank_(a["fail_on_rank"]), leave_out_(a["leave_out"]) {}
   void sum(std::size_t, std::span<float> gradient, Ranks& ranks) override {
     if (ranks.rank() == fail_on_rank_ - 1) throw std::runtime_error("left alone");
     const auto n = static_cast<std::size_t>(ranks.size());
@@ -142,6 +151,8 @@ class Everybody : public Strategy {
     std::vector<std::span<const std::byte>> send(n, std::as_bytes(gradient));
     std::vector<std::span<std::byte>> receive;
     for (auto& one : all) receive.push_back(std::as_writable_bytes(std::span(one)));
+    if (leave_out_ == "entry") send.pop_back();
+    if (const auto me = static_cast<std::size_t>(ranks.rank()); leave_out_ == "bytes") receive[me] = {};
     ranks.exchange(send, receive);
     for (std::size_t i = 0; i < gradient.size(); ++i) {
       float sum = 0;
@@ -153,6 +164,7 @@ class Everybody : public Strategy {
 
  private:
   double fail_on_rank_;
+  std::string leave_out_;
 };
 
 template <class Thing>
@@ -167,8 +179,14 @@ auto maker() {
 
 DML_PLUGIN("mine", "2.1") {
   // fail_at: the step or call that throws; fail_on_rank: the rank that does, from 1; 0: none.
-  registry.add(Row<Optimizer>{
-      "my_sgd", "sgd", maker<Sgd>(), {{"momentum", "of the mean", 0.9, 1}, {"fail_at", "step", 0}}, {"mysgd"}});
+  registry.add(Row<Optimizer>{"my_sgd",
+                              "sgd",
+                              maker<Sgd>(),
+                              {{"momentum", "of the mean", 0.9, 1},
+                               {"fail_at", "step", 0},
+                               {"per_element", "floats", 1},
+                               {"per_parameter", "floats", 0}},
+                              {"mysgd"}});
   registry.add(Row<Schedule>{"halves",
                              "halves; 13 times: throws",
                              maker<VU16>(),
@@ -183,5 +201,8 @@ DML_PLUGIN("mine", "2.1") {
                               {{"fail_on_rank", "from 1", 0}, {"metric", "its name", "eval_weight_norm"}}});
   registry.add(Row<Observer>{
       "watch", "watches", maker<Watch>(), {{"fail_at", "step", 0}, {"finish_at", "step", 0}, {"stop_at", "step", 0}}});
-  registry.add(Row<Strategy>{"everybody", "all to all", maker<Everybody>(), {{"fail_on_rank", "from 1", 0}}});
+  registry.add(Row<Strategy>{"everybody",
+                             "all to all",
+                             maker<Everybody>(),
+                             {{"fail_on_rank", "from 1", 0}, {"leave_out", "of an exchange", ""}}});
 }

@@ -64,6 +64,13 @@ TEST_F(Plugin, ThatFailsToLoadAddsNothing) {
   EXPECT_THAT(error_of([] { load_plugin(broken(6)); }), HasSubstr("the schedule 'halves' exists already: mine 2.1"));
 }
 
+TEST_F(Plugin, WhoseOptimizerNamesNoSettingAddsNothing) {
+  EXPECT_THAT(error_of([] { load_plugin(broken(7)); }),
+              testing::EndsWith(
+                  "libdml_test_broken7.so: its optimizer 'drift': argument 'rate': there is no setting 'drift_rate'"));
+  EXPECT_EQ(schedules().find("before"), nullptr);
+}
+
 TEST_F(Plugin, OptimizersUpdateSlicesWithArgumentsOfTheRecipe) {
   OptimizerSettings settings;
   settings.args = {{"momentum", 0.25}};
@@ -77,6 +84,19 @@ TEST_F(Plugin, OptimizersUpdateSlicesWithArgumentsOfTheRecipe) {
   // m1 = g/4, m2 = m1/4 + g/4; the rate is 0.5 · 2.
   EXPECT_EQ(value, (std::vector<float>{1 - 1 - 1.25f, 2 - 2 - 2.5f, 3 + 1 + 1.25f}));
   EXPECT_EQ(optimizers().at("my_sgd").make.spellings.at(0).name, "mysgd");
+}
+
+TEST_F(Plugin, StateOfOptimizersIsLimited) {
+  OptimizerSettings settings;
+  const Parameter p{.name = "w", .shape = {3}};
+  const auto floats = [&] { return optimizers().at("my_sgd").make(settings)->state().floats(p, 3); };
+  settings.args = {{"per_element", 64}, {"per_parameter", 2}};
+  EXPECT_EQ(floats(), 64 * 3 + 2);
+  settings.args = {{"per_element", 65}};
+  EXPECT_THAT(error_of(floats),
+              HasSubstr("optimizer 'my_sgd': state() gives per_element = 65; it must be from 0 to 64"));
+  settings.args = {{"per_parameter", 2e9}};
+  EXPECT_THAT(error_of(floats), HasSubstr("state() gives per_parameter = 2000000000; it must be from 0 to 1073741824"));
 }
 
 TEST_F(Plugin, ArgumentsAreCheckedAndErrorsNameTheRow) {
@@ -133,6 +153,7 @@ TEST_F(Plugin, ChecksThatThrowSkipTheAnswerAndContinueTheRun) {
   const auto check = checks().at("longer").make({"longer", nullptr, {{"than", 4}}});
   EXPECT_EQ(check->name(), "longer");
   EXPECT_EQ(check->problem_with({{"text", "x"}}), "there is no prompt");
+  EXPECT_EQ(check->problem_with({{"torn", 1}}), "torn apart") << "one line";
   EXPECT_TRUE(check->check({"p", "r", "12345", {}}, {}).pass);
   const Verdict no = check->check({"p", "r", "1234", {}}, {});
   EXPECT_FALSE(no.pass);
