@@ -110,7 +110,12 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
 
 std::int64_t RunPlan::load_best_model(const TrainState& state) {
   switch_to_average(*optimizer, *strategy);
-  if (!recipe.train.load_best_model_at_end || state.best_step <= 0 || state.best_step == state.step) return state.step;
+  if (!recipe.train.load_best_model_at_end || state.best_step == state.step) return state.step;
+  if (state.best_step <= 0) {
+    log_warning("load_best_model_at_end: no evaluation gave a number for {}; the last weights are kept",
+                best_metric.name);
+    return state.step;
+  }
   const std::string best = best_checkpoint_of(state, recipe.train.output_dir);
   if (auto problem = manifest_problem(best); !problem.empty()) {
     log_warning(

@@ -55,6 +55,22 @@ TEST_F(PlugIns, AnObserverThatEndsTrainingIsNamed) {
   EXPECT_THAT(e.err, testing::Not(HasSubstr("has not improved")));
 }
 
+TEST_F(PlugIns, AMetricThatIsNeverANumberHasNoBestModel) {
+  const Keys keys = tiny_model() + loaded() +
+                    Keys{{"max_steps", "4"},
+                         {"eval_steps", "2"},
+                         {"save_steps", "2"},
+                         {"metric_for_best_model", "eval_weight_norm"},
+                         {"load_best_model_at_end", "true"}};
+  const std::string says = "no evaluation gave a number for eval_weight_norm; the last weights are kept";
+  Ended e = train(1, recipe("nan.yml", keys + Keys{{"output_dir", at("nan")}, {"plugin_args", "{norm: {nan: true}}"}}));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.err, HasSubstr(says));
+  e = train(1, recipe("norm.yml", keys + Keys{{"output_dir", at("norm")}}));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.err, testing::Not(HasSubstr(says)));
+}
+
 TEST_F(PlugIns, AStrategyThatSumsOverTheRanksIsDdp) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   const Keys keys =

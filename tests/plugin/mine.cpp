@@ -104,10 +104,11 @@ class Longer : public AnswerCheck {
 
 class Norm : public Evaluator {
  public:
-  explicit Norm(const Json& a) : fail_on_rank_(a["fail_on_rank"]), metric_(a["metric"]) {}
+  explicit Norm(const Json& a) : fail_on_rank_(a["fail_on_rank"]), metric_(a["metric"]), nan_(a["nan"]) {}
   std::vector<Metric> metrics() const override { return {{metric_}}; }
   std::vector<double> evaluate(ModelView& model) override {
     if (model.rank() == fail_on_rank_ - 1) throw std::runtime_error("cannot measure");
+    if (nan_) return {std::nan("")};
     double sum = 0;
     model.parameters([&](std::string_view, std::span<const std::int64_t>, std::span<const float> values) {
       for (float v : values) sum += static_cast<double>(v) * v;
@@ -118,6 +119,7 @@ class Norm : public Evaluator {
  private:
   double fail_on_rank_;
   std::string metric_;
+  bool nan_;
 };
 
 class Watch : public Observer {
@@ -195,10 +197,11 @@ DML_PLUGIN("mine", "2.1") {
   registry.add(Row<Objective>{"by_document", "mean of documents", maker<ByDocument>(), {{"fail_at", "call", 0}}});
   registry.add(Row<AnswerCheck>{
       "longer", "longer than", maker<Longer>(), {{"than", "bytes", 3}, {"epsilon", "tolerated bytes", 0}}});
-  registry.add(Row<Evaluator>{"norm",
-                              "norm of the weights",
-                              maker<Norm>(),
-                              {{"fail_on_rank", "from 1", 0}, {"metric", "its name", "eval_weight_norm"}}});
+  registry.add(Row<Evaluator>{
+      "norm",
+      "norm of the weights",
+      maker<Norm>(),
+      {{"fail_on_rank", "from 1", 0}, {"metric", "its name", "eval_weight_norm"}, {"nan", "gives no number", false}}});
   registry.add(Row<Observer>{
       "watch", "watches", maker<Watch>(), {{"fail_at", "step", 0}, {"finish_at", "step", 0}, {"stop_at", "step", 0}}});
   registry.add(Row<Strategy>{"everybody",
