@@ -20,11 +20,18 @@ void show_rows(const Prepared& prepared, const Examples& examples, const std::ve
   }
 }
 
+std::string score_columns(double loss, std::optional<double> base, double trained_tokens) {
+  const std::string second = base ? fmt::format("{:>10.4f}  ", *base) : "";
+  return fmt::format("{:>10.4f}  {}{:>14.0f}  ", loss, second, trained_tokens);
+}
+
 void print_scores(const std::vector<RowScore>& scores, const std::vector<std::size_t>& order, std::size_t most) {
-  print(fmt::format("{:>10}  {:>10}  {:>14}  {}\n", "loss", "base loss", "trained tokens", "row"));
+  const bool two = have_two_losses(scores);
+  print(fmt::format("{:>10}  {}{:>14}  row\n", "loss", two ? " base loss  " : "", "trained tokens"));
   for (std::size_t i = 0; i < std::min(most, order.size()); ++i) {
     const RowScore& r = scores[order[i]];
-    print(fmt::format("{:>10.4f}  {:>10.4f}  {:>14}  {}\n", r.last_loss(), r.base_loss, r.trained_tokens, r.place));
+    const auto base = two ? std::optional(r.base_loss) : std::nullopt;
+    print(fmt::format("{}{}\n", score_columns(r.last_loss(), base, static_cast<double>(r.trained_tokens)), r.place));
   }
 }
 

@@ -158,8 +158,10 @@ int run_score(const std::vector<std::string>& words) {
     out.commit();
     print_scores(rows, sorted_scores(rows, "loss", false), kShown);
     if (tokens > 0)
-      print(fmt::format("{:>10.4f}  {:>10.4f}  {:>14.0f}  all {} rows, in {}\n", loss / tokens, base / tokens, tokens,
-                        rows.size(), scores_path(file, s)));
+      print(fmt::format(
+          "{}all {} rows, in {}\n",
+          score_columns(loss / tokens, have_two_losses(rows) ? std::optional(base / tokens) : std::nullopt, tokens),
+          rows.size(), scores_path(file, s)));
     return 0;
   });
 }

@@ -43,6 +43,10 @@ RowScore parsed(std::string_view line, const std::string& place) {
 
 }  // namespace
 
+bool have_two_losses(const std::vector<RowScore>& scores) {
+  return std::ranges::any_of(scores, [](const RowScore& s) { return s.loss.has_value(); });
+}
+
 std::string score_line(std::size_t row, const RowScore& s) {
   Json out{{"row", row},
            {"place", s.place},
@@ -76,8 +80,9 @@ std::vector<std::size_t> sorted_scores(const std::vector<RowScore>& scores, cons
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   if (!found->second) return order;
-  if (by == "difference" && std::ranges::none_of(scores, [](const RowScore& s) { return s.loss.has_value(); }))
-    throw UserError("these scores have no 'difference': dml score writes it for an adapter or a trained model");
+  if (by == "difference" && !have_two_losses(scores))
+    throw UserError(
+        "these scores have no 'difference': dml score writes it for an adapter, or a trained model that has a base");
   auto value = [&](std::size_t i) { return found->second(scores[i]); };
   if (lowest) std::ranges::stable_sort(order, std::less<>(), value);
   else std::ranges::stable_sort(order, std::greater<>(), value);

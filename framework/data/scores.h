@@ -1,8 +1,8 @@
 // The output of `dml score`, one JSON line for each row:
 //   {"row": number, "place": "FILE:LINE", "digest": …, "tokens": …, "trained_tokens": …, "loss": …, "perplexity": …,
 //    "base_loss": …, "difference": base_loss − loss}
-// Without a trained model `loss` is the base's, and the last two fields are absent. The digest is of the tokens and
-// labels that were scored.
+// The last two fields are absent if only one model was scored: the base before training, or a trained model without a
+// base. The digest is of the tokens and labels that were scored.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,16 @@ namespace dml {
 struct RowScore {
   std::string place;
   std::int64_t tokens = 0, trained_tokens = 0;
-  double base_loss = 0;             // mean over trained tokens
-  std::optional<double> loss = {};  // of the trained model, if there is one
+  double base_loss = 0;             // mean over trained tokens; of the only model, if there is one
+  std::optional<double> loss = {};  // of the trained model, if both were scored
   std::string digest = {};          // digest_of_example(); empty if unknown
 
   double last_loss() const { return loss.value_or(base_loss); }
   double difference() const { return base_loss - last_loss(); }
 };
 
+/// Whether any row has the losses of two models.
+bool have_two_losses(const std::vector<RowScore>& scores);
 std::string score_line(std::size_t row, const RowScore& score);
 /// UserError naming the first line that is not a score.
 std::vector<RowScore> read_scores(const std::string& path);

@@ -93,7 +93,7 @@ std::vector<RowScore> score_rows(const Recipe& wanted, Comm& comm, const std::op
     const auto targets = labels.subspan(std::min<std::size_t>(1, labels.size()));  // nothing predicts the first token
     out[i].trained_tokens = std::ssize(targets) - std::ranges::count(targets, kIgnore);
     out[i].base_loss = before.empty() ? after[i] : before[i];
-    if (!after.empty()) out[i].loss = after[i];
+    if (!before.empty() && !after.empty()) out[i].loss = after[i];
   }
   return out;
 }

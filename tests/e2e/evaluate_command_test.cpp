@@ -66,6 +66,24 @@ TEST_F(Commands, EvaluateAndScoreMeasureTextsWithNewTokens) {
   }
 }
 
+TEST_F(Commands, ScoreOfAModelFromScratchHasNoBase) {
+  const Keys steps{{"max_steps", "2"}};
+  for (const bool scratch : {true, false}) {
+    const Keys model = scratch ? tiny_model() : Keys{{"base_model", base_directory()}};
+    const std::string scores = at(scratch ? "scratch.jsonl" : "full.jsonl");
+    const std::string path = recipe("r.yml", model + steps + Keys{{"output_dir", at(scratch ? "scratch" : "full")}});
+    ASSERT_EQ(train(1, path).exit, 0);
+    const Ended e = dml({"score", path, "--output", scores});
+    ASSERT_EQ(e.exit, 0) << e.err;
+    EXPECT_EQ(e.out.find("base loss") == std::string::npos, scratch) << e.out;
+    for (const Json& row : json_lines(scores)) {
+      EXPECT_TRUE(row.contains("loss"));
+      EXPECT_EQ(row.contains("base_loss"), !scratch);
+      EXPECT_EQ(row.contains("difference"), !scratch);
+    }
+  }
+}
+
 TEST_F(Commands, EvaluateMatchesTheLastEvaluationOfTraining) {
   train_adapter();
   Json last = json_lines(at("out/metrics.jsonl")).back();
