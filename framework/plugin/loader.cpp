@@ -1,12 +1,15 @@
 #include "plugin/loader.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <set>
 
+#include "core/files.h"
 #include "dist/strategy.h"
 #include "evaluate/checks.h"
 #include "optim/optimizer.h"
@@ -96,6 +99,31 @@ std::string why_not_loaded(const std::string& path) {
   return why;
 }
 
+// UserError for a shared library whose end is missing: dlopen() maps what the headers name, and reading beyond the end
+// of the file would end the process with SIGBUS. What is not an ELF file is left to dlopen().
+void require_complete(const std::string& real, const std::string& path) {
+  std::error_code error;
+  Elf64_Ehdr header;
+  if (!std::filesystem::is_regular_file(real, error) || std::filesystem::file_size(real) < sizeof header) return;
+  const MappedFile file(real);
+  const std::span<const std::byte> bytes = file.bytes();
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) return;
+  const auto inside = [&](std::uint64_t offset, std::uint64_t length) {
+    return offset <= bytes.size() && length <= bytes.size() - offset;
+  };
+  bool whole = inside(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr)) &&
+               inside(header.e_shoff, std::uint64_t{header.e_shnum} * header.e_shentsize);
+  for (std::size_t i = 0; whole && i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, bytes.data() + header.e_phoff + i * sizeof segment, sizeof segment);
+    whole = inside(segment.p_offset, segment.p_filesz);
+  }
+  if (!whole)
+    throw UserError("{}: the file ends before its headers say (it has {} bytes); build or copy it again", path,
+                    bytes.size());
+}
+
 const plugin::Manifest& manifest_of(void* library, const std::string& path) {
   const auto* found = static_cast<const plugin::Manifest*>(dlsym(library, "dml_plugin"));
   if (!found) throw UserError("{}: not a dml plug-in: it has no DML_PLUGIN(…)", path);
@@ -115,6 +143,7 @@ std::string load_plugin(const std::string& path) {
   if (error) throw UserError("{}: {}", path, error.message());
   static std::map<std::string, std::string> loaded;
   if (const auto before = loaded.find(real); before != loaded.end()) return before->second;
+  require_complete(real, path);
   void* library = dlopen(real.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) throw UserError("{}: cannot be loaded: {}", path, why_not_loaded(real));
   const plugin::Manifest& manifest = manifest_of(library, path);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/files.h"
 #include "dist/strategy.h"
 #include "evaluate/checks.h"
 #include "optim/optimizer.h"
@@ -10,6 +11,7 @@
 #include "plugin/loader.h"
 #include "plugin/tables.h"
 #include "prompt/strategy.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -52,6 +54,15 @@ TEST(PluginFiles, ThatAreInvalidOrOfAnotherAbiAreRejected) {
   EXPECT_THAT(error_of([] { load_plugin(broken(1)); }),
               HasSubstr("was built for version 2 of the plug-in interface, this dml has version 1"));
   EXPECT_THAT(error_of([] { load_plugin(broken(2)); }), HasSubstr("was built with C++ ABI 1, this dml with "));
+}
+
+TEST(PluginFiles, ThatAreCutAreRejected) {
+  const testing_tools::TemporaryFolder folder;
+  const std::string whole = read_file(kMine), path = folder / "libcut.so";
+  for (const std::size_t size : {std::size_t{100}, std::size_t{3000}, whole.size() / 2, whole.size() - 1}) {
+    write_file(path, whole.substr(0, size));
+    EXPECT_THAT(error_of([&] { load_plugin(path); }), HasSubstr("libcut.so: the file ends before its headers say"));
+  }
 }
 
 TEST_F(Plugin, ThatFailsToLoadAddsNothing) {
