@@ -55,6 +55,7 @@ struct Setting {
   bool whole;
   double (*get)(const GenerationOptions&);
   void (*set)(GenerationOptions&, double);
+  bool samples = false;  // asks for sampling, so it ends greedy
 };
 
 const std::vector<Setting>& settings() {
@@ -62,13 +63,13 @@ const std::vector<Setting>& settings() {
   using Limits = SamplingLimits;
   static const std::vector<Setting> table{
       {"temperature", Limits::kTemperature, false, [](const G& o) { return o.sampling.temperature; },
-       [](G& o, double x) { o.sampling.temperature = x; }},
+       [](G& o, double x) { o.sampling.temperature = x; }, true},
       {"top-k", Limits::kTopK, true, [](const G& o) { return static_cast<double>(o.sampling.top_k); },
-       [](G& o, double x) { o.sampling.top_k = static_cast<std::int64_t>(x); }},
+       [](G& o, double x) { o.sampling.top_k = static_cast<std::int64_t>(x); }, true},
       {"top-p", Limits::kTopP, false, [](const G& o) { return o.sampling.top_p; },
-       [](G& o, double x) { o.sampling.top_p = x; }},
+       [](G& o, double x) { o.sampling.top_p = x; }, true},
       {"min-p", Limits::kMinP, false, [](const G& o) { return o.sampling.min_p; },
-       [](G& o, double x) { o.sampling.min_p = x; }},
+       [](G& o, double x) { o.sampling.min_p = x; }, true},
       {"repetition-penalty", Limits::kRepetitionPenalty, false,
        [](const G& o) { return o.sampling.repetition_penalty; },
        [](G& o, double x) { o.sampling.repetition_penalty = x; }},
@@ -233,6 +234,9 @@ void set_generation_option(GenerationOptions& options, const std::string& key, c
         (s.whole && number != static_cast<double>(static_cast<std::int64_t>(number))))
       throw UserError("/set {}: '{}' is not a {}number from {} to {}", key, value, s.whole ? "whole " : "", s.limit.low,
                       s.limit.high);
+    if (s.samples && options.beams > 1)
+      throw UserError("/set {}: beam search takes the likeliest texts; start the chat without --num-beams", key);
+    if (s.samples) options.sampling.greedy = false;  // as on the command line
     s.set(options, number);
     return;
   }

@@ -14,7 +14,8 @@ class Assistant;
 /// the program.
 void chat(Assistant& assistant);
 
-/// Executes `/set KEY VALUE`. UserError with the nearest key, or the range of the value.
+/// Executes `/set KEY VALUE`. A setting of sampling ends greedy; with beams it is a UserError. UserError with the
+/// nearest key, or the range of the value.
 void set_generation_option(GenerationOptions& options, const std::string& key, const std::string& value);
 /// All keys with their values, one line each.
 std::string generation_options_text(const GenerationOptions& options);
