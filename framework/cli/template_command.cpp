@@ -142,14 +142,12 @@ int render(const std::vector<std::string>& words) {
   Json row = read_row(*t.messages);
   if (t.masks) {
     made.keep_answers = true;
+    if (!tokenizer) add_special_tokens(made.chat_template_kwargs, made, chosen, false);
     auto strategy = make_chat_template(made);
     try {
       print(masked(*strategy, row, t.generation_prompt) + "\n");
     } catch (const UserError& error) {
-      const std::string_view why = error.what();
-      throw UserError(
-          "{}: {}{}", *t.messages, why,
-          !tokenizer && why.ends_with("_token' is undefined") ? "; --model DIR gives a model's tokens" : "");
+      throw UserError("{}: {}", *t.messages, error.what());
     }
     return 0;
   }

@@ -148,6 +148,11 @@ TEST_F(Looking, TemplateRendersAConversationAndItsMask) {
   EXPECT_THAT(
       out_of({"template", "--model", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "--messages", messages}, 2),
       testing::AllOf(HasSubstr("quickstart/tokenizer: has no chat template"), HasSubstr("--template chatml")));
+  // Without a model its special tokens are empty, with masks as without.
+  const std::string plain = out_of({"template", "--template", "llama2", "--messages", messages});
+  EXPECT_THAT(plain, HasSubstr("[INST] hi [/INST]"));
+  EXPECT_THAT(out_of({"template", "--template", "llama2", "--messages", messages, "--masks"}),
+              HasSubstr("[INST] hi [/INST]"));
   EXPECT_EQ(out_of({"template", "--template", "chatml", "--messages", messages, "--masks"}),
             "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n⟦ho<|im_end|>⟧\n\n");
   EXPECT_EQ(out_of({"template", "--model", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "--template", "chatml",
