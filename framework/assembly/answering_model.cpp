@@ -93,6 +93,8 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
     throw UserError("this recipe trains a reward model, which gives scores instead of text: dml score");
   AnsweringModel out{recipe ? recipe->model : ModelSection{}, adapters, ""};
   const bool alone = adapters == std::vector<std::string>{"none"};
+  if (!alone && std::ranges::find(adapters, "none") != adapters.end())
+    throw UserError("--adapter none is the base alone: give it without other adapters");
   if (base_model) {
     out.section = ModelSection{};
     out.section.base_model = *base_model;

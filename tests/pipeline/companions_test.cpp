@@ -305,6 +305,8 @@ TEST_F(CompanionFiles, ContainTheMetadataOfTransformersAndTheHub) {
 
   // The folder's settings of sampling are the defaults of whoever uses it.
   const GenerationOptions options = generation_defaults(nullptr, answering_model(nullptr, at("base"), {at("known")}));
+  const auto none_and_another = [&] { answering_model(nullptr, at("base"), {"none", at("known")}); };
+  EXPECT_THAT(none_and_another, testing::ThrowsMessage<UserError>(HasSubstr("give it without other adapters")));
   EXPECT_EQ(options.sampling.temperature, 0.9);
   EXPECT_EQ(options.sampling.top_k, 20);
 
