@@ -335,6 +335,12 @@ TEST(Flags, MeanOneValueOfAnotherKey) {
   set_choices("objective", {});
 }
 
+// The class of transformers that reads config.json.
+TEST(InertKeys, TheClassOfTheConfigIsThatOfTheModelDirectory) {
+  EXPECT_THAT(read_recipe(kSample + "cls_model_config: Gemma2Config\n", "r.yml").notices,
+              ElementsAre(HasSubstr("no effect on CPUs: cls_model_config (line 6)")));
+}
+
 // Other arguments of bitsandbytes do not change weights.
 TEST(UnsupportedKeys, OfBitsandbytesAreRefusedWhereWeightsWouldDiffer) {
   EXPECT_EQ(problems("bnb_config_kwargs: {bnb_4bit_quant_type: nf4, bnb_4bit_use_double_quant: true, "
