@@ -46,6 +46,8 @@ void add_kernels(Table& t) {
       "4-bit bases are NF4 with double quantization; another bnb_4bit_quant_type, or bnb_4bit_use_double_quant: false, "
       "is refused",
       {"bnb_config_kwargs"});
+  t.inert("load_in_4bit and load_in_8bit quantize the experts of a mixture as well; without them it is refused",
+          {"quantize_moe_experts"});
   t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*", "dp_replicate_size"});
   t.inert("it is mapped to 'dpo_loss_type'", {"rpo_alpha", "dpo_norm_loss"});
 }
@@ -145,8 +147,7 @@ void add_refused(Table& t) {
            {"processor_type", "processor_kwargs", "processor_config", "is_multimodal", "image_size",
             "image_resize_algorithm", "role_boundaries", "freeze_mm_modules"});
   t.reject("dml quantizes the base to 4 bits (nf4) or 8 bits; use load_in_4bit or load_in_8bit",
-           {"gptq", "gptq_*", "qat", "quantization", "model_quantization_config*", "quantize_moe_experts", "nvfp4*",
-            "use_onebitllms"});
+           {"gptq", "gptq_*", "qat", "quantization", "model_quantization_config*", "nvfp4*", "use_onebitllms"});
   t.reject("dml shares work among ranks by 'distribution' only; a size of 1 is accepted",
            {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree"}, "1");
   t.reject("dml shares work among ranks by 'distribution' only", {"expert_parallel*"});

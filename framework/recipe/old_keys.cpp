@@ -208,6 +208,19 @@ void check_bitsandbytes(const Node& root, Report& report) {
                  "quantized as well; remove it");
 }
 
+/// Experts are quantized with the rest of the base.
+void check_quantized_experts(const Node& root, Report& report) {
+  const auto is_on = [&](const char* key) {
+    const Node* value = root.find(key);
+    return value && canonical_bool(value->text) == "true";
+  };
+  const Node* adapter = root.find("adapter");
+  const bool quantized = is_on("load_in_4bit") || is_on("load_in_8bit") || (adapter && adapter->text == "qlora");
+  if (is_on("quantize_moe_experts") && !quantized)
+    report.error(root.find("quantize_moe_experts")->place,
+                 "'quantize_moe_experts' is not supported without a quantized base: set load_in_4bit or load_in_8bit");
+}
+
 }  // namespace
 
 void map_old_keys(Node& root, Report& report) {
@@ -216,6 +229,7 @@ void map_old_keys(Node& root, Report& report) {
   map_sharding(root, report);
   check_plugins(root, report);
   check_bitsandbytes(root, report);
+  check_quantized_experts(root, report);
   for (const char* key : {"dp_shard_size", "dp_replicate_size"})
     if (const Node* value = root.find(key); value && value->text == "1") take(root, key);
   if (const Node* value = root.find("save_safetensors"); value && canonical_bool(value->text) == "false")

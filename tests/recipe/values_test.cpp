@@ -350,6 +350,14 @@ TEST(UnsupportedKeys, OfBitsandbytesAreRefusedWhereWeightsWouldDiffer) {
   EXPECT_THAT(problems("bnb_config_kwargs: {bnb_4bit_use_double_quant: false}\n"), HasSubstr("is not supported"));
 }
 
+TEST(InertKeys, ExpertsAreQuantizedWithTheBase) {
+  const std::string lora = "lora_target_linear: true\nquantize_moe_experts: true\n";
+  for (const char* base :
+       {"adapter: lora\nload_in_4bit: true\n", "adapter: lora\nload_in_8bit: true\n", "adapter: qlora\n"})
+    EXPECT_EQ(problems(base + lora), "") << base;
+  EXPECT_THAT(problems("adapter: lora\n" + lora), HasSubstr("set load_in_4bit or load_in_8bit"));
+}
+
 TEST(UnsupportedKeys, NameTheAlternativeAndAreNeverUnknown) {
   for (const char* line : {"center_rewards: true", "processor_type: AutoProcessor", "gptq: true",
                            "rope_scaling: {type: linear}", "unsloth_lora_qkv: true", "tensor_parallel_size: 2",
