@@ -147,7 +147,7 @@ void add_refused(Table& t) {
            {"processor_type", "processor_kwargs", "processor_config", "is_multimodal", "image_size",
             "image_resize_algorithm", "role_boundaries", "freeze_mm_modules"});
   t.reject("dml quantizes the base to 4 bits (nf4) or 8 bits; use load_in_4bit or load_in_8bit",
-           {"gptq", "gptq_*", "qat", "quantization", "model_quantization_config*", "nvfp4*", "use_onebitllms"});
+           {"gptq", "gptq_*", "qat", "quantization", "nvfp4*", "use_onebitllms"});
   t.reject("dml shares work among ranks by 'distribution' only; a size of 1 is accepted",
            {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree"}, "1");
   t.reject("dml shares work among ranks by 'distribution' only", {"expert_parallel*"});

@@ -208,6 +208,16 @@ void check_bitsandbytes(const Node& root, Report& report) {
                  "quantized as well; remove it");
 }
 
+/// A class of transformers; that of MXFP4 describes gpt-oss's own files.
+void check_quantization_class(const Node& root, Report& report) {
+  const Node* value = root.find("model_quantization_config");
+  if (value && !value->is_null() && !(value->is_scalar() && value->text.empty()) && value->text != "Mxfp4Config")
+    report.error(value->place,
+                 fmt::format("'model_quantization_config' must be Mxfp4Config, is {}: the model directory says how its "
+                             "weights are stored, and load_in_4bit and load_in_8bit quantize others",
+                             value->is_scalar() ? fmt::format("'{}'", shown(value->text)) : "a table"));
+}
+
 /// Experts are quantized with the rest of the base.
 void check_quantized_experts(const Node& root, Report& report) {
   const auto is_on = [&](const char* key) {
@@ -229,6 +239,7 @@ void map_old_keys(Node& root, Report& report) {
   map_sharding(root, report);
   check_plugins(root, report);
   check_bitsandbytes(root, report);
+  check_quantization_class(root, report);
   check_quantized_experts(root, report);
   for (const char* key : {"dp_shard_size", "dp_replicate_size"})
     if (const Node* value = root.find(key); value && value->text == "1") take(root, key);

@@ -358,6 +358,15 @@ TEST(InertKeys, ExpertsAreQuantizedWithTheBase) {
   EXPECT_THAT(problems("adapter: lora\n" + lora), HasSubstr("set load_in_4bit or load_in_8bit"));
 }
 
+// Axolotl's recipes of gpt-oss have these keys; the files say themselves that they are MXFP4.
+TEST(InertKeys, TheClassOfTheQuantizationIsThatOfTheModelDirectory) {
+  const std::string kwargs = "model_quantization_config_kwargs: {dequantize: true}\n";
+  EXPECT_EQ(problems("model_quantization_config: Mxfp4Config\n" + kwargs), "");
+  EXPECT_THAT(problems("model_quantization_config: GPTQConfig\n" + kwargs),
+              HasSubstr("r.yml:6:28: 'model_quantization_config' must be Mxfp4Config, is 'GPTQConfig'"));
+  EXPECT_THAT(problems("model_quantization_config: {bnb: {weight_dtype: int8}}"), HasSubstr("is a table"));
+}
+
 TEST(UnsupportedKeys, NameTheAlternativeAndAreNeverUnknown) {
   for (const char* line : {"center_rewards: true", "processor_type: AutoProcessor", "gptq: true",
                            "rope_scaling: {type: linear}", "unsloth_lora_qkv: true", "tensor_parallel_size: 2",
