@@ -66,7 +66,7 @@ void name_choices() {
   set_choices("distribution", std::move(distributions));
   std::vector<Choice> kinds;
   for (const auto& row : objectives().rows())
-    kinds.push_back({.spelling = row.name, .value = row.name, .flag = row.make.flag});
+    kinds.push_back({.spelling = row.name, .value = row.name, .flags = row.make.flags});
   set_choices("objective", std::move(kinds));
   std::vector<Choice> metrics;
   for (const auto& row : eval_metrics().rows()) metrics.push_back({row.name, row.name});

@@ -36,8 +36,7 @@ std::vector<std::string> Table::names() const {
   for (const auto& field : fields_) {
     out.push_back(field.key);
     out.insert(out.end(), field.rules.aliases.begin(), field.rules.aliases.end());
-    for (const Choice& choice : field.rules.choices)
-      if (!choice.flag.empty()) out.push_back(choice.flag);
+    for (const Choice& choice : field.rules.choices) out.insert(out.end(), choice.flags.begin(), choice.flags.end());
   }
   return out;
 }
@@ -60,7 +59,7 @@ Flag find_flag(std::string_view key) {
   for (auto& section : sections())
     for (const Field& field : section.table.fields())
       for (const Choice& choice : field.rules.choices)
-        if (!choice.flag.empty() && choice.flag == key) return {&field, &choice};
+        if (std::ranges::count(choice.flags, key) > 0) return {&field, &choice};
   return {};
 }
 

@@ -210,7 +210,7 @@ struct Found {
   const Field* field = nullptr;
 };
 Found find_field(std::string_view key);
-/// A boolean key that stands for a value of another key (Choice::flag); null pointers if there is none.
+/// A boolean key that stands for a value of another key (Choice::flags); null pointers if there is none.
 struct Flag {
   const Field* field = nullptr;
   const Choice* choice = nullptr;

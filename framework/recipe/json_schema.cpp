@@ -67,9 +67,9 @@ Json table_schema(const Table& table) {
     schema["description"] = field.help;
     for (const auto& alias : field.rules.aliases) properties[alias] = schema;
     for (const auto& choice : field.rules.choices)
-      if (!choice.flag.empty())
-        properties[choice.flag] = {{"type", {"boolean", "null"}},
-                                   {"description", fmt::format("true: {}: {}", field.key, choice.value)}};
+      for (const auto& flag : choice.flags)
+        properties[flag] = {{"type", {"boolean", "null"}},
+                            {"description", fmt::format("true: {}: {}", field.key, choice.value)}};
     Json value = field.write(table.default_owner());
     if (!value.is_null() && !field.rules.required && field.rules.unset.empty()) schema["default"] = value;
     properties[field.key] = std::move(schema);

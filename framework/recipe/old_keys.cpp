@@ -172,7 +172,7 @@ void map_old_losses(Node& root, Report& report) {
   if (alpha) put(root, "dpo_loss_weights", list({"1", alpha.value.text}));
 }
 
-/// Maps boolean keys that stand for a value of another key (Choice::flag).
+/// Maps boolean keys that stand for a value of another key (Choice::flags).
 void map_flags(Node& root, Report& report) {
   std::vector<std::string> given;
   for (const Node& key : root.keys)

@@ -325,12 +325,12 @@ RecipeFile read_recipe(const std::string& text, const std::string& name, const s
 // ---- derived from the field list
 
 /// A spelling of a value. `notice`: printed if the spelling is not an exact synonym. `keys`: the settings that affect
-/// this value, among those that affect only some values (adam_beta1 …). `flag`: a boolean key of Axolotl that selects
+/// this value, among those that affect only some values (adam_beta1 …). `flags`: boolean keys of Axolotl that select
 /// this value. `needs`: a setting that this value needs.
 struct Choice {
   std::string spelling, value, notice = {};
-  std::vector<std::string> keys = {};
-  std::string flag = {}, needs = {};
+  std::vector<std::string> keys = {}, flags = {};
+  std::string needs = {};
 };
 /// Loads a plug-in before a recipe that lists it is checked. Returns a description for the log. Throws UserError.
 using PluginLoader = std::function<std::string(const std::string& path)>;

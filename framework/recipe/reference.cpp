@@ -33,7 +33,7 @@ std::string spellings(const Field& field) {
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };
   for (const auto& choice : field.rules.choices) {
     if (choice.spelling != choice.value) add(fmt::format("{} = {}", choice.spelling, choice.value));
-    if (!choice.flag.empty()) add(fmt::format("{}: true = {}", choice.flag, choice.value));
+    for (const auto& flag : choice.flags) add(fmt::format("{}: true = {}", flag, choice.value));
   }
   return out;
 }
@@ -178,8 +178,8 @@ std::string reference_markdown() {
         if (choice.spelling != choice.value)
           out += fmt::format("| `{}` | `{}` | `{}`{} |\n", field.key, choice.spelling, choice.value,
                              choice.notice.empty() ? "" : ": " + choice.notice);
-        if (!choice.flag.empty())
-          out += fmt::format("| `{}` | `{}: true` | `{}` |\n", field.key, choice.flag, choice.value);
+        for (const auto& flag : choice.flags)
+          out += fmt::format("| `{}` | `{}: true` | `{}` |\n", field.key, flag, choice.value);
       }
   for (auto [effect, heading] : {std::pair{Unmapped::inert, "Accepted: mapped to another key, or without effect"},
                                  {Unmapped::unsupported, "Accepted, but not done (with a notice)"},

@@ -17,7 +17,7 @@ ObjectiveRows dynamic_fine_tuning_rows() {
   };
   return {{"dft",
            "Dynamic Fine-Tuning: cross-entropy times the probability of the token, which is a constant in the gradient",
-           {.make = make, .of_tokens = true, .flag = "use_dynamic_finetuning"}}};
+           {.make = make, .of_tokens = true, .flags = {"use_dynamic_finetuning", "use_dft"}}}};
 }
 
 }  // namespace dml

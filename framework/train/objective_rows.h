@@ -22,9 +22,9 @@ struct ObjectiveSettings {
 
 struct ObjectiveKind {
   std::function<std::unique_ptr<Objective>(const ObjectiveSettings&)> make;
-  bool of_tokens = false;  // a token loss: not for preferences, rewards or reward models; evaluations
-                           // measure plain cross-entropy
-  std::string flag = {};   // a key of Axolotl that selects this objective when it is true
+  bool of_tokens = false;               // a token loss: not for preferences, rewards or reward models; evaluations
+                                        // measure plain cross-entropy
+  std::vector<std::string> flags = {};  // keys of Axolotl that select this objective when they are true
 };
 Registry<ObjectiveKind>& objectives();
 

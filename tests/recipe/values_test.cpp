@@ -318,8 +318,9 @@ TEST(AxolotlsSpellings, OfShardingMeanAStrategy) {
 
 TEST(Flags, MeanOneValueOfAnotherKey) {
   set_choices("objective", {{.spelling = "nll", .value = "nll"},
-                            {.spelling = "dft", .value = "dft", .flag = "use_dynamic_finetuning"}});
+                            {.spelling = "dft", .value = "dft", .flags = {"use_dynamic_finetuning", "use_dft"}}});
   EXPECT_EQ(parsed("use_dynamic_finetuning: yes").train.objective, "dft");
+  EXPECT_EQ(parsed("use_dft: true").train.objective, "dft");
   EXPECT_EQ(parsed("", {"--use-dynamic-finetuning"}).train.objective, "dft");
   for (const char* line : {"use_dynamic_finetuning: false", "use_dynamic_finetuning:"})
     EXPECT_EQ(parsed(line).train.objective, std::nullopt) << line;
@@ -331,6 +332,7 @@ TEST(Flags, MeanOneValueOfAnotherKey) {
               HasSubstr("r.yml:7:25: 'use_dynamic_finetuning' means objective: dft, but 'objective' is set, too"));
   EXPECT_THAT(problems("objective: dfd"), HasSubstr("dft"));
   EXPECT_THAT(help_for("use_dynamic_finetuning"), HasSubstr("true: objective: dft"));
+  EXPECT_THAT(help_for("use_dft"), HasSubstr("true: objective: dft"));
   EXPECT_EQ(json_schema()["properties"]["use_dynamic_finetuning"]["type"][0], "boolean");
   set_choices("objective", {});
 }
