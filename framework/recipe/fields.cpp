@@ -7,6 +7,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "recipe/codec_values.h"
 #include "recipe/keys.h"
 
 namespace dml::recipe {
@@ -164,12 +165,15 @@ void read_field(const Field& field, const Node& key, const Node& value, void* ow
   if (value.is_null()) return;
   auto [first, is_new] = reading.given.emplace(path, value.place);
   if (!is_new) {
+    const auto earlier = reading.values.find(path);  // an alias may repeat its key
+    if (earlier != reading.values.end() && to_json(*earlier->second) == to_json(value)) return;
     const auto alias = reading.aliases.find(path);
     const Place at = first->second;
     return reading.report.error(key.place, fmt::format("'{}' is the same setting as '{}', which {}", prefix + key.text,
                                                        alias == reading.aliases.end() ? path : alias->second,
                                                        at.line ? fmt::format("line {} sets", at.line) : "is set, too"));
   }
+  reading.values[path] = &value;
   if (key.text != field.key) reading.aliases[path] = prefix + key.text;
   const std::size_t errors = reading.report.errors();
   field.codec->read(value, field.member(owner), field, path, reading);

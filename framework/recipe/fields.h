@@ -58,6 +58,7 @@ inline constexpr std::array<const char*, 3> kBetas{"rl_beta", "orpo_alpha", "trl
 struct Reading {
   Report& report;
   std::map<std::string, Place> given = {};          // settings with a value, by name: "lora_r", "datasets.0.path"
+  std::map<std::string, const Node*> values = {};   // their values, in the recipe's tree
   std::map<std::string, std::string> aliases = {};  // settings given by another name: "rl_beta" → "dpo_beta"
   std::set<std::string> off = {};                   // the ones of them whose value means "none" (eval_steps: 0)
   std::vector<std::string> inert = {};              // settings without effect: "fp16 (line 3)"

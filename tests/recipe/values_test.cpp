@@ -222,6 +222,14 @@ TEST(AxolotlsSpellings, ChoosePrecisionAndHalfFloatsAreRefused) {
                   HasSubstr("r.yml:6:1: 'fp16' is not supported: dml computes in float32 or bfloat16")));
 }
 
+// As examples of Axolotl have them: `bfloat16: true` beside `bf16: true`.
+TEST(AxolotlsSpellings, MayStandBesideTheirKeysWithTheSameValue) {
+  EXPECT_EQ(parsed("bfloat16: true\nbf16: yes").train.bf16, Bf16::on);
+  EXPECT_EQ(parsed("noisy_embedding_alpha: 5\nneftune_noise_alpha: 5.0").train.neftune_noise_alpha, 5);
+  EXPECT_THAT(problems("bfloat16: true\nbf16: false"), HasSubstr("'bf16' is the same setting as 'bfloat16'"));
+  EXPECT_THAT(problems("bfloat16: true\nbf16: nonsense"), HasSubstr("'bf16' is the same setting as 'bfloat16'"));
+}
+
 TEST(AxolotlsSpellings, OfItsSchemaAndPlugInsAreKnown) {
   auto file = read_recipe(kSample +
                               "fused_attn_kernel: true\nflex_attn_compile_kwargs: {dynamic: false}\ntiled_mlp: true\n"
