@@ -123,8 +123,8 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   const auto targets = [&] { check_targets(recipe, base, tokens); };
   if (adapter.adapter == AdapterKind::none) found.attempt("unfrozen_parameters", targets);
   else if (adapter.lora_model_dir) found.attempt_files("lora_model_dir", targets);
-  else found.attempt("adapter", targets);
-  found.attempt("base_model", [&] { check_resize(base, tokens, adapter); });
+  else if (found.attempt("adapter", targets))  // or else its targets are wrong for the resized base as well
+    found.attempt("base_model", [&] { check_resize(base, tokens, adapter); });
   found.attempt("sequence_len", [&] { check_length(recipe, base.spec); });
   found.attempt(recipe.optim.optim_args.empty() ? "optimizer" : "optim_args", [&] { make_optimizer(recipe); });
   found.attempt(recipe.optim.lr_scheduler_kwargs.empty() ? "lr_scheduler" : "lr_scheduler_kwargs",
