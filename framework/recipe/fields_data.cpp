@@ -193,8 +193,9 @@ const Table& table<DatasetEntry>() {
     add_entry_preferences(t);
     t.add("field", &S::field, "Type completion: column of the text.", {.example = "body", .unset = "text"});
     t.add("text_column", &S::text_column, "Type pretrain: column of the text.", {.example = "body", .unset = "text"});
-    t.inert("dml runs no code of datasets",
-            {"trust_remote_code", "preprocess_shards", "temperature", "logprobs_field"});
+    t.inert("dml runs no code of datasets", {"trust_remote_code"});
+    t.inert("rows are prepared as a stream; there is no need to divide them", {"preprocess_shards"});
+    t.inert("it is for distillation (kd_*), which dml does not have", {"temperature", "logprobs_field"});
     t.inert("it is mapped to 'message_property_mappings'", {"message_field_role", "message_field_content"});
     t.reject("prompts are text", {"field_prompt_tokens"});
     t.reject("use type: chat_template with message_property_mappings and roles",

@@ -89,6 +89,26 @@ std::string others_of_name(const std::string& key) {
   return out.empty() ? "" : fmt::format("  see also dml help {}\n", fmt::join(out, ", dml help "));
 }
 
+std::string unmapped_help(const std::string& name, const UnmappedKey& unmapped) {
+  return fmt::format("{}\n  {}: {}.\n", name,
+                     unmapped.effect == Unmapped::inert         ? "Accepted, without effect"
+                     : unmapped.effect == Unmapped::unsupported ? "Accepted, but not done"
+                                                                : "Not supported",
+                     unmapped.why);
+}
+
+// The help of a key of a nested table by its own name; "" if there is none. That of datasets comes first.
+std::string nested_unmapped_help(const std::string& key) {
+  if (const UnmappedKey* unmapped = table<DatasetEntry>().find_unmapped(key))
+    return unmapped_help("datasets." + key, *unmapped) + others_of_name(key);
+  for (auto& section : sections())
+    for (const Field& field : section.table.fields())
+      if (const Table* inside = field.codec->table())
+        if (const UnmappedKey* unmapped = inside->find_unmapped(key))
+          return unmapped_help(field.key + "." + key, *unmapped);
+  return "";
+}
+
 }  // namespace
 
 }  // namespace recipe
@@ -140,11 +160,8 @@ std::string help_for(const std::string& key) {
   const Table* inside = parent ? parent->codec->table() : nullptr;
   const std::string name = inside ? key.substr(dot + 1) : key;
   if (const UnmappedKey* unmapped = inside ? inside->find_unmapped(name) : other_keys().find_unmapped(key))
-    return fmt::format("{}\n  {}: {}.\n", key,
-                       unmapped->effect == Unmapped::inert         ? "Accepted, without effect"
-                       : unmapped->effect == Unmapped::unsupported ? "Accepted, but not done"
-                                                                   : "Not supported",
-                       unmapped->why);
+    return unmapped_help(key, *unmapped);
+  if (const std::string help = inside ? "" : nested_unmapped_help(key); !help.empty()) return help;
   throw UserError("unknown key '{}'{}", shown(key), key_hint(name, inside));
 }
 

@@ -61,6 +61,11 @@ TEST(Help, TellsTypeDefaultAndExample) {
   EXPECT_THAT(help_for("do_causal_lm_eval"), HasSubstr("'evals'"));
   EXPECT_THAT(help_for("dataloader_drop_last"), HasSubstr("every example of an epoch is trained"))
       << "not dataloader_*";
+  EXPECT_THAT(help_for("message_field_role"), HasSubstr("datasets.message_field_role\n  Accepted, without effect"));
+  EXPECT_THAT(help_for("conversation"), HasSubstr("datasets.conversation\n  Not supported"));
+  EXPECT_THAT(help_for("preprocess_shards"), HasSubstr("rows are prepared as a stream"));
+  EXPECT_THAT(help_for("temperature"), HasSubstr("see also dml help trl.temperature"));
+  EXPECT_THAT(help_for("use_vllm"), HasSubstr("trl.use_vllm\n  Accepted, without effect"));
   EXPECT_THAT(help_for("trl.use_vllm"), HasSubstr("Accepted, without effect"));
   EXPECT_THROW(
       try { help_for("lora_aplha"); } catch (const UserError& e) {
