@@ -211,6 +211,17 @@ std::vector<std::string> folder_files(const std::string& folder, const DatasetEn
   return files;
 }
 
+// A file or pattern of data_files: inside `root`, or else, as `datasets` reads it, below the working directory.
+std::string listed_path(const std::string& file, const std::string& root) {
+  const std::string inside = (fs::path(root) / file).string();
+  std::error_code error;
+  if (fs::path(file).is_absolute() || (!fs::exists(inside, error) && fs::exists(file, error))) return file;
+  const bool is_link = fs::is_symlink(fs::symlink_status(inside, error));
+  if (fs::is_directory(root, error) && !is_pattern(inside) && !is_link && missing_path(inside))
+    throw UserError("{}: no such file or directory; data_files are names inside {}", inside, root);
+  return inside;
+}
+
 // The files of an entry with one split.
 std::vector<SourceFile> sources_of_split(const DatasetEntry& dataset, Omissions& omissions) {
   std::vector<std::string> paths;
@@ -246,12 +257,14 @@ std::vector<SourceFile> sources_of_split(const DatasetEntry& dataset, Omissions&
       throw UserError("{}: has no subdirectory '{}' (name: {})", root, *dataset.name, *dataset.name);
     root = inner.string();
   }
-  const bool archive = is_archive_name(root) && fs::is_regular_file(root, unknown);
+  const bool file = fs::is_regular_file(root, unknown);
+  if (file && !is_archive_name(root) && !dataset.data_files.empty())
+    log_warning("{}: is a file, so data_files has no effect", root);
   if (listed)
-    for (auto& file : *listed) add((fs::path(root) / file).string());
-  else if (dataset.data_files.empty() || archive) add(root);
+    for (auto& name : *listed) add((fs::path(root) / name).string());
+  else if (dataset.data_files.empty() || file) add(root);
   else
-    for (auto& file : dataset.data_files) add(fs::path(file).is_absolute() ? file : (fs::path(root) / file).string());
+    for (auto& name : dataset.data_files) add(listed_path(name, root));
   if (dataset.data_files.empty()) std::sort(paths.begin(), paths.end());
 
   if (split != kWhole && !listed)

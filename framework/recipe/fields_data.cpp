@@ -78,7 +78,8 @@ void add_entry_files(Table& t) {
         "Name of the split, and optionally a slice of it: numbers of rows or percentages, counted from the end where "
         "negative; or several names: train+test.",
         {.example = "\"train[:20%]\""});
-  t.add("data_files", &S::data_files, "Files inside path, or patterns of their names, as in path.",
+  t.add("data_files", &S::data_files,
+        "Files inside path, or patterns of their names, as in path; no effect where path is a file.",
         {.example = "[a.jsonl, b.jsonl]", .unset = "all of path", .path = true});
   t.add("revision", &S::revision, "Branch, tag or commit, where path is the name of a dataset of the Hub.",
         {.example = "v1.1", .unset = "main"});

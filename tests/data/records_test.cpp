@@ -5,6 +5,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <filesystem>
+
 #include "core/error.h"
 #include "data/file_names.h"
 #include "data/fixtures.h"
@@ -245,6 +247,13 @@ TEST_F(Records, FindsFilesOfFoldersPatternsAndLists) {
   EXPECT_EQ(find(path("d/*.jsonl")).size(), 1u);
   entry.data_files = {"b.jsonl"};
   EXPECT_EQ(find(path("d"))[0].path, path("d/b.jsonl"));
+  EXPECT_EQ(find(path("d/a.json"))[0].path, path("d/a.json"));                       // a file has no files inside
+  const std::string beside = std::filesystem::relative(path("d/b.jsonl")).string();  // as `datasets` reads it
+  entry.data_files = {beside};
+  EXPECT_EQ(find(path("d"))[0].path, beside);
+  entry.data_files = {"none.jsonl"};
+  EXPECT_THAT(error_of<UserError>([&] { find(path("d")); }),
+              HasSubstr("d/none.jsonl: no such file or directory; data_files are names inside " + path("d")));
   entry.data_files.clear();
   write("m/train.jsonl", "{}\n");
   write("m/valid.jsonl", "{}\n");
