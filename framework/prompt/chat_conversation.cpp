@@ -61,7 +61,7 @@ class Reader {
                       record_.is_object() ? looks_like(record_) : "");
     const Json list = list_or_text(*column, field_);
     std::vector<Json> messages;
-    if (auto system = record_.find(e_.field_system);
+    if (auto system = record_.find(e_.field_system.value_or("system"));
         system != record_.end() && system->is_string() && !system->get_ref<const std::string&>().empty())
       messages.push_back(Json{{"role", "system"}, {"content", *system}});
     for (std::size_t i = 0; i < list.size(); ++i) {

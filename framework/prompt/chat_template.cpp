@@ -161,7 +161,7 @@ class ChatTemplate : public PromptStrategy {
                        {"field_messages", e.field_messages},
                        {"message_property_mappings", e.message_property_mappings},
                        {"field_tools", e.field_tools},
-                       {"field_system", e.field_system},
+                       {"field_system", e.field_system.value_or("system")},
                        {"split_thinking", {e.field_thinking.value_or(""), e.template_thinking_key, e.split_thinking}},
                        {"drop_system_message", e.drop_system_message},
                        {"message_field_training", e.message_field_training.value_or("")},

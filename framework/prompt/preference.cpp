@@ -157,20 +157,27 @@ std::unique_ptr<PromptStrategy> chat(const PromptContext& context, ChatPreferenc
 
 std::unique_ptr<PromptStrategy> make_default_chat(const PromptContext& context) {
   const DatasetEntry& e = *context.dataset;
-  return chat(context, {.prompt = e.field_messages, .chosen = e.field_chosen, .rejected = e.field_rejected});
+  return chat(context, {.prompt = e.field_messages,
+                        .system = e.field_system.value_or(""),
+                        .chosen = e.field_chosen,
+                        .rejected = e.field_rejected});
 }
 
 // The prompt is the common prefix of both lists of messages; a column `prompt` repeats it.
 std::unique_ptr<PromptStrategy> make_common_chat(const PromptContext& context) {
   const DatasetEntry& e = *context.dataset;
-  return chat(context, {.prompt = "", .chosen = e.field_chosen, .rejected = e.field_rejected});
+  return chat(
+      context,
+      {.prompt = "", .system = e.field_system.value_or(""), .chosen = e.field_chosen, .rejected = e.field_rejected});
 }
 
 // Rows of strings (system, input, chosen, rejected) as conversations of one turn.
 std::unique_ptr<PromptStrategy> make_input_chat(const PromptContext& context) {
   const DatasetEntry& e = *context.dataset;
-  return chat(context,
-              {.prompt = "input", .system = e.field_system, .chosen = e.field_chosen, .rejected = e.field_rejected});
+  return chat(context, {.prompt = "input",
+                        .system = e.field_system.value_or("system"),
+                        .chosen = e.field_chosen,
+                        .rejected = e.field_rejected});
 }
 
 std::vector<Row> pair_rows() {
@@ -193,8 +200,10 @@ std::vector<Row> pair_rows() {
 std::vector<Row> labeled_rows() {
   std::vector<Row> out;
   add_framed(labeled_sources(), true, out);
-  out.push_back({"chat_template", "messages, completion, label, through a chat template",
-                 [](const PromptContext& c) { return chat(c, {.prompt = c.dataset->field_messages}); }});
+  out.push_back({"chat_template", "messages, completion, label, through a chat template", [](const PromptContext& c) {
+                   return chat(c,
+                               {.prompt = c.dataset->field_messages, .system = c.dataset->field_system.value_or("")});
+                 }});
   out.push_back({kPassthrough, "prompt, completion, label: strings used unchanged, or messages", make_passthrough});
   return out;
 }

@@ -69,11 +69,12 @@ class PreferenceChat : public PromptStrategy {
   }
 
   Rendered prompt(const Json& record) const override {
-    return chat_->prompt(row(record, record.contains(kMessagesKey) ? record[kMessagesKey] : prompt_messages(record)));
+    return chat_->prompt(row(
+        record, record.contains(kMessagesKey) ? record[kMessagesKey] : with_system(record, prompt_messages(record))));
   }
 
   std::string fingerprint() const override {
-    return fmt::format("{}|preference chat 2|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt,
+    return fmt::format("{}|preference chat 3|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt,
                        fields_.system, fields_.chosen, fields_.rejected, fields_.completion, fields_.label,
                        rows_ == RowKind::text      ? "text"
                        : rows_ == RowKind::labeled ? "true"
@@ -110,14 +111,18 @@ class PreferenceChat : public PromptStrategy {
     return out;
   }
 
+  // A prompt with the system text of its column, unless it has its own.
+  Json with_system(const Json& record, Json prompt) const {
+    if (fields_.system.empty() || (prompt[0].contains(role_) && prompt[0][role_] == "system")) return prompt;
+    if (const std::string system = optional_text_column(record, fields_.system); !system.empty())
+      prompt.insert(prompt.begin(), message("system", system, false));
+    return prompt;
+  }
+
   // Without a prompt column, the prompt is the common prefix of the two answers.
   Json prompt_messages(const Json& record) const {
     if (auto own = record.find(fields_.prompt); own != record.end() && !own->is_null()) {
-      Json out = messages(*own, fields_.prompt, "user", false);
-      if (fields_.system.empty() || !own->is_string()) return out;
-      if (const std::string system = optional_text_column(record, fields_.system); !system.empty())
-        out.insert(out.begin(), message("system", system, false));
-      return out;
+      return messages(*own, fields_.prompt, "user", false);
     }
     if (rows_ != RowKind::pairs) text_column(record, fields_.prompt);  // throws an error that lists the columns
     const Json chosen = messages(list_column(record, fields_.chosen), fields_.chosen, "user", false),
@@ -164,7 +169,7 @@ class PreferenceChat : public PromptStrategy {
   }
 
   Rendered answered(const Json& record, const Json& prompt, const std::string& field, DocumentRole role) const {
-    Json all = prompt;
+    Json all = with_system(record, prompt);
     for (Json& m : answer_messages(record, prompt, field)) all.push_back(std::move(m));
     Rendered out = std::move(chat_->render(row(record, std::move(all))).front());
     train_to_end(out.segments.back());

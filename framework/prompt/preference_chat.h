@@ -11,7 +11,7 @@ namespace dml {
 /// The columns of the messages.
 struct ChatPreference {
   std::string prompt = "prompt";  // if missing: the common prefix of chosen and rejected
-  std::string system = {};        // if the prompt is a string: column of the system text
+  std::string system = {};        // column of the system text; "": none
   std::string chosen = "chosen", rejected = "rejected";
   std::string completion = "completion", label = "label";
 };

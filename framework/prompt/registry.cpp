@@ -57,29 +57,35 @@ class IdleKeys {
   std::vector<std::string> idle_;
 };
 
-// Keys of texts, conversations and instructions.
-void check_keys_of_text(const DatasetEntry& e, IdleKeys& idle) {
+// Keys of texts, conversations and instructions, of which preferences read some.
+void check_keys_of_rows(const DatasetEntry& e, RowKind rows, IdleKeys& idle) {
   const std::string& name = e.type.name;
-  const bool format = e.type.format.has_value();
-  const bool chat = e.type.applies_chat_template();
-  const bool plain_text = !format && (name.starts_with("completion") || name == "text" || name == "pretrain");
+  const bool format = e.type.format.has_value(), text = rows == RowKind::text;
+  const bool through_template = e.type.applies_chat_template();
+  // Rows of passthrough may hold messages.
+  const bool chat =
+      text ? through_template
+           : rows != RowKind::steps && !format && (through_template || name.empty() || name == kPassthrough);
+  const bool prompt = chat && (text || name == "chat_template" || name == "chat_template.default");
+  const bool trained = chat && text;  // of preferences, the answer is trained
+  const bool plain_text = text && !format && (name.starts_with("completion") || name == "text" || name == "pretrain");
   const DatasetEntry plain;
   idle.check("chat_template", e.chat_template.has_value(), chat);
   idle.check("chat_template_jinja", e.chat_template_jinja.has_value(), chat);
-  idle.check("field_messages", e.field_messages != plain.field_messages, chat);
+  idle.check("field_messages", e.field_messages != plain.field_messages, prompt);
   idle.check("message_property_mappings", e.message_property_mappings != plain.message_property_mappings, chat);
-  idle.check("message_columns", !e.message_columns.empty(), chat);
+  idle.check("message_columns", !e.message_columns.empty(), trained);
   idle.check("field_tools", e.field_tools != plain.field_tools, chat);
-  idle.check("field_system", e.field_system != plain.field_system, chat);
+  idle.check("field_system", e.field_system.has_value(), through_template && rows != RowKind::steps);
   idle.check("field_thinking", e.field_thinking.has_value(), chat);
   idle.check("template_thinking_key", e.template_thinking_key != plain.template_thinking_key, chat);
   idle.check("roles", e.roles.has_value(), chat);
-  idle.check("roles_to_train", e.roles_to_train != plain.roles_to_train, chat);
+  idle.check("roles_to_train", e.roles_to_train != plain.roles_to_train, trained);
   idle.check("train_on_turns", e.train_on_turns != plain.train_on_turns, chat);
-  idle.check("train_on_eos", e.train_on_eos != plain.train_on_eos, chat);
-  idle.check("train_on_eot", e.train_on_eot.has_value(), chat);
-  idle.check("message_field_training", e.message_field_training.has_value(), chat);
-  idle.check("message_field_training_detail", e.message_field_training_detail.has_value(), chat);
+  idle.check("train_on_eos", e.train_on_eos != plain.train_on_eos, trained);
+  idle.check("train_on_eot", e.train_on_eot.has_value(), trained);
+  idle.check("message_field_training", e.message_field_training.has_value(), trained);
+  idle.check("message_field_training_detail", e.message_field_training_detail.has_value(), trained);
   idle.check("drop_system_message", e.drop_system_message, chat);
   idle.check("split_thinking", e.split_thinking, chat);
   idle.check("field", e.field.has_value(), plain_text);
@@ -92,7 +98,7 @@ void warn_of_idle_keys(const DatasetEntry& e, RowKind rows) {
              steps = rows == RowKind::steps;
   const DatasetEntry plain;
   IdleKeys idle;
-  if (rows == RowKind::text) check_keys_of_text(e, idle);
+  check_keys_of_rows(e, rows, idle);
   idle.check("field_chosen", e.field_chosen != plain.field_chosen, pairs_of_messages);
   idle.check("field_rejected", e.field_rejected != plain.field_rejected, pairs_of_messages);
   idle.check("field_margin", e.field_margin != plain.field_margin, pairs);

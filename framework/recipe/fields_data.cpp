@@ -122,7 +122,8 @@ void add_entry_messages(Table& t) {
         "of one column is taken as it is; those of several columns of a role are trimmed and joined with a blank line.",
         {.example = "{user: Question, assistant: Answer}", .unset = "rows have field_messages"});
   t.add("field_tools", &S::field_tools, "Field with the tool definitions.", {.example = "tools"});
-  t.add("field_system", &S::field_system, "Field with the system text of a conversation.", {.example = "system"});
+  t.add("field_system", &S::field_system, "Field with the system text of a conversation.",
+        {.example = "system", .unset = "system; with rl and type chat_template: none, as in Axolotl"});
   t.add("field_thinking", &S::field_thinking, "Field of a message with its reasoning.",
         {.example = "reasoning", .unset = "none"});
   t.add("template_thinking_key", &S::template_thinking_key, "The template's name for the reasoning.",

@@ -66,7 +66,7 @@ struct DatasetEntry {
   std::map<std::string, std::vector<std::string>>
       message_columns;  // role → columns; empty: rows have a list of messages
   std::string field_tools = "tools";
-  std::string field_system = "system";
+  std::optional<std::string> field_system;  // unset: "system", but none for preferences
   std::optional<std::string> field_thinking;
   std::string template_thinking_key = "reasoning_content";
   std::optional<std::map<std::string, std::vector<std::string>>> roles;  // role of the template → spellings in the data

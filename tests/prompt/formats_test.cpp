@@ -319,9 +319,32 @@ TEST(PromptTypes, WarnOfKeysThatTheyDoNotRead) {
               HasSubstr("d.jsonl: field_chosen, field_rejected, field_margin, " + steps + " has"));
   EXPECT_THAT(warning("chat_template", RowKind::pairs), HasSubstr("d.jsonl: " + steps + " has"));
   EXPECT_THAT(warning("chatml.intel", RowKind::pairs),
-              HasSubstr("d.jsonl: field_chosen, field_rejected, " + steps + " has"));
+              HasSubstr("d.jsonl: template_thinking_key, field_chosen, field_rejected, " + steps + " has"));
   EXPECT_THAT(warning("", RowKind::steps),
               HasSubstr("field_chosen, field_rejected, field_margin has no effect with type: stepwise_supervised"));
+  entry.field_messages = "question", entry.field_system = "system", entry.roles_to_train = {"user"};
+  EXPECT_THAT(warning("chatml.intel", RowKind::pairs), HasSubstr("d.jsonl: field_messages, field_system, "));
+  EXPECT_THAT(warning("chat_template", RowKind::pairs), HasSubstr("d.jsonl: roles_to_train, "));
+  EXPECT_THAT(warning("", RowKind::steps), HasSubstr("d.jsonl: field_messages, field_system, "));
+}
+
+// Axolotl reads no system column here, so it is read only where the dataset names it.
+TEST(Preferences, HaveTheSystemTextOfTheColumnThatIsNamed) {
+  DatasetEntry entry;
+  entry.type.name = "chat_template";
+  entry.field_messages = "question";
+  PromptContext context;
+  context.dataset = &entry;
+  context.rows = RowKind::pairs;
+  context.chat_template = "chatml";
+  context.eos_token = "<|im_end|>";
+  Json row = {{"system", "Be brief."}, {"question", "Hi"}, {"chosen", "Yes?"}, {"rejected", "No."}};
+  const auto text = [&] { return make_prompt_strategy(context)->render(row)[0].text(); };
+  EXPECT_THAT(text(), testing::Not(HasSubstr("Be brief.")));
+  entry.field_system = "system";
+  EXPECT_THAT(text(), HasSubstr("<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi"));
+  row["question"] = Json::array({{{"role", "user"}, {"content", "Hi"}}});
+  EXPECT_THAT(text(), HasSubstr("system\nBe brief.<|im_end|>"));
 }
 
 TEST(ShareGpt, IsAConversationThroughAChatTemplate) {
