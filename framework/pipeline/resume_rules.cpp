@@ -60,6 +60,10 @@ std::string recorded_recipe(RecipeFile file, int ranks) {
   distribution.gradient_tree = recipe.distribution.gradient_tree;
   recipe.distribution = distribution;
   recipe.log = {};
+  // As checkpoints of earlier versions have it, in which the key always had a value.
+  for (auto* list : {&recipe.data.datasets, &recipe.data.test_datasets, &recipe.data.pretraining_dataset})
+    for (DatasetEntry& entry : *list)
+      if (!entry.field_system) entry.field_system = "system";
   recipe.adapter.quantized_cache_path = AdapterSection().quantized_cache_path;
   return resolved_yaml(file);
 }

@@ -74,7 +74,8 @@ class PreferenceChat : public PromptStrategy {
   }
 
   std::string fingerprint() const override {
-    return fmt::format("{}|preference chat 3|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt,
+    const int version = fields_.system.empty() ? 2 : 3;  // 3: prompts that are lists have the system text, too
+    return fmt::format("{}|preference chat {}|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), version, fields_.prompt,
                        fields_.system, fields_.chosen, fields_.rejected, fields_.completion, fields_.label,
                        rows_ == RowKind::text      ? "text"
                        : rows_ == RowKind::labeled ? "true"
@@ -113,7 +114,8 @@ class PreferenceChat : public PromptStrategy {
 
   // A prompt with the system text of its column, unless it has its own.
   Json with_system(const Json& record, Json prompt) const {
-    if (fields_.system.empty() || (prompt[0].contains(role_) && prompt[0][role_] == "system")) return prompt;
+    const bool has_own = !prompt.empty() && prompt[0].contains(role_) && prompt[0][role_] == "system";
+    if (fields_.system.empty() || has_own) return prompt;
     if (const std::string system = optional_text_column(record, fields_.system); !system.empty())
       prompt.insert(prompt.begin(), message("system", system, false));
     return prompt;
@@ -121,9 +123,8 @@ class PreferenceChat : public PromptStrategy {
 
   // Without a prompt column, the prompt is the common prefix of the two answers.
   Json prompt_messages(const Json& record) const {
-    if (auto own = record.find(fields_.prompt); own != record.end() && !own->is_null()) {
+    if (auto own = record.find(fields_.prompt); own != record.end() && !own->is_null())
       return messages(*own, fields_.prompt, "user", false);
-    }
     if (rows_ != RowKind::pairs) text_column(record, fields_.prompt);  // throws an error that lists the columns
     const Json chosen = messages(list_column(record, fields_.chosen), fields_.chosen, "user", false),
                rejected = messages(list_column(record, fields_.rejected), fields_.rejected, "user", false);
