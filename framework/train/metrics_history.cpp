@@ -19,15 +19,15 @@ namespace {
 // The order of a step's lines: the step, its evaluation, the texts of that.
 enum class Place { step, evaluation, other };
 
-struct Line {
+struct HistoryLine {
   std::int64_t step = 0;
   Place place = Place::step;
   std::string text;
 };
 
 // The lines of the file that the run continues, as far as they can be read.
-std::vector<Line> own_lines(const std::string& path, const MetricsBefore& before, MetricsHistory& out) {
-  std::vector<Line> lines;
+std::vector<HistoryLine> own_lines(const std::string& path, const MetricsBefore& before, MetricsHistory& out) {
+  std::vector<HistoryLine> lines;
   if (!file_exists(path)) return lines;
   const std::string text = read_file(path);
   each_metrics_line(text, path, [&](MetricsLine&& line) {
@@ -49,7 +49,7 @@ std::vector<Line> own_lines(const std::string& path, const MetricsBefore& before
 constexpr std::array kCommon{"step", "epoch", "loss", "grad_norm", "learning_rate"};
 
 // An entry of log_history as a line, with the fields that it has.
-Line restored_line(const Json& entry, std::int64_t step, const std::string& source) {
+HistoryLine restored_line(const Json& entry, std::int64_t step, const std::string& source) {
   const bool is_step = entry.contains("learning_rate");
   std::vector<std::pair<std::string, Json>> fields;
   if (!is_step) fields.push_back({"event", "eval"});
@@ -68,20 +68,20 @@ Line restored_line(const Json& entry, std::int64_t step, const std::string& sour
 }
 
 // The lines of the checkpoint's history that are not among `known`.
-std::vector<Line> restored_lines(const std::string& checkpoint, const MetricsBefore& before,
-                                 const std::vector<Line>& known) {
-  std::vector<Line> lines;
+std::vector<HistoryLine> restored_lines(const std::string& checkpoint, const MetricsBefore& before,
+                                        const std::vector<HistoryLine>& known) {
+  std::vector<HistoryLine> lines;
   const std::string source = path_in(checkpoint, "trainer_state.json");
   if (!file_exists(source)) return lines;
   std::set<std::pair<std::int64_t, Place>> have;
-  for (const Line& line : known) have.insert({line.step, line.place});
+  for (const HistoryLine& line : known) have.insert({line.step, line.place});
   try {
     const Json state = read_json(source, kTrainerStateLimits);
     const auto history = state.is_object() ? state.find("log_history") : state.end();
     if (history == state.end() || !history->is_array()) return lines;
     for (const Json& entry : *history) {
       if (!entry.is_object()) continue;
-      Line line = restored_line(entry, json_integer(entry, "step", -1, source), source);
+      HistoryLine line = restored_line(entry, json_integer(entry, "step", -1, source), source);
       const bool repeated = !before.evaluated && line.step == before.step && line.place == Place::evaluation;
       if (line.step >= 0 && line.step <= before.step && !repeated && !have.contains({line.step, line.place}))
         lines.push_back(std::move(line));
@@ -92,12 +92,12 @@ std::vector<Line> restored_lines(const std::string& checkpoint, const MetricsBef
 }
 
 // Whether every step of the lines has the loss that the checkpoint's history has for it.
-bool agree(const std::vector<Line>& lines, const std::vector<Line>& restored) {
+bool agree(const std::vector<HistoryLine>& lines, const std::vector<HistoryLine>& restored) {
   std::map<std::int64_t, Json> losses;
-  const auto loss_of = [](const Line& line) { return parse_json(line.text, "metrics").value("loss", Json()); };
-  for (const Line& line : restored)
+  const auto loss_of = [](const HistoryLine& line) { return parse_json(line.text, "metrics").value("loss", Json()); };
+  for (const HistoryLine& line : restored)
     if (line.place == Place::step) losses[line.step] = loss_of(line);
-  return !losses.empty() && std::ranges::all_of(lines, [&](const Line& line) {
+  return !losses.empty() && std::ranges::all_of(lines, [&](const HistoryLine& line) {
     const auto known = losses.find(line.step);
     return line.place != Place::step || (known != losses.end() && known->second == loss_of(line));
   });
@@ -105,12 +105,12 @@ bool agree(const std::vector<Line>& lines, const std::vector<Line>& restored) {
 
 // The lines of the run that wrote the checkpoint: beside it, or, where the checkpoint was copied elsewhere, those that
 // the resumed run's folder has of that run.
-std::vector<Line> lines_before(const std::string& path, const MetricsBefore& before, MetricsHistory& out) {
+std::vector<HistoryLine> lines_before(const std::string& path, const MetricsBefore& before, MetricsHistory& out) {
   if (before.checkpoint.empty()) return own_lines(path, before, out);
   const std::string beside = path_in(run_folder_of(before.checkpoint), "metrics.jsonl");
   if (file_exists(beside) || !file_exists(path)) return own_lines(beside, before, out);
   MetricsHistory of_folder;
-  std::vector<Line> lines = own_lines(path, before, of_folder);
+  std::vector<HistoryLine> lines = own_lines(path, before, of_folder);
   if (!agree(lines, restored_lines(before.checkpoint, before, {}))) return {};
   out.damaged = std::move(of_folder.damaged);
   return lines;
@@ -121,16 +121,16 @@ std::vector<Line> lines_before(const std::string& path, const MetricsBefore& bef
 MetricsHistory metrics_history(const std::string& path, const MetricsBefore& before) {
   MetricsHistory out;
   if (before.step < 0) return out;
-  std::vector<Line> lines = lines_before(path, before, out);
+  std::vector<HistoryLine> lines = lines_before(path, before, out);
   if (!before.checkpoint.empty()) {
-    const std::vector<Line> restored = restored_lines(before.checkpoint, before, lines);
+    const std::vector<HistoryLine> restored = restored_lines(before.checkpoint, before, lines);
     out.restored = std::ssize(restored);
     lines.insert(lines.end(), restored.begin(), restored.end());
   }
   // Lines that are all there stay in their order.
   if (out.restored > 0)
-    std::ranges::stable_sort(lines, {}, [](const Line& line) { return std::tuple(line.step, line.place); });
-  for (Line& line : lines) out.lines.push_back(std::move(line.text));
+    std::ranges::stable_sort(lines, {}, [](const HistoryLine& line) { return std::tuple(line.step, line.place); });
+  for (HistoryLine& line : lines) out.lines.push_back(std::move(line.text));
   return out;
 }
 
