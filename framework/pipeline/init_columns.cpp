@@ -100,6 +100,7 @@ class Finder {
   }
 
   bool preference() {
+    refuse_steps();
     const SampledColumn *chosen = column("chosen"), *rejected = column("rejected"), *label = column("label");
     if (chosen && rejected) return hints_.chosen_only ? chosen_alone(*chosen) : pairs(*chosen, *rejected);
     const SampledColumn* completion = first_of(kAssistant);
@@ -127,9 +128,29 @@ class Finder {
     e.field_chosen = chosen.name;
     e.field_rejected = rejected.name;
     facts_.rl = Rl::dpo;
-    facts_.contents = fmt::format("pairs of answers, {}chosen: {}, rejected: {}",
+    facts_.contents = fmt::format("pairs of answers, {}{}chosen: {}, rejected: {}", take_system(),
                                   prompt ? fmt::format("prompt: {}, ", prompt->name) : "", chosen.name, rejected.name);
     return true;
+  }
+
+  // The system text of preferences in a column of its own; returns how the contents name it.
+  std::string take_system() {
+    const SampledColumn* system = first_of(kSystem);
+    if (!system) return "";
+    facts_.entry.field_system = system->name;
+    return fmt::format("system: {}, ", system->name);
+  }
+
+  // Steps of solutions, each with a label, for process reward models.
+  void refuse_steps() const {
+    const auto is_list = [&](const char* name) {
+      return std::ranges::all_of(facts_.sample, [&](const Json& row) { return row.value(name, Json()).is_array(); });
+    };
+    if (is_list("completions") && is_list("labels"))
+      throw UserError(
+          "{}: 'completions' and 'labels' are steps for a process reward model, for which dml init writes no recipe; "
+          "write one with process_reward_model: true and type: stepwise_supervised (docs/preferences.md)",
+          facts_.entry.path);
   }
 
   // Whether a column of messages is more than the prompt, as in UltraFeedback, where `messages` repeats `chosen`.
@@ -165,7 +186,7 @@ class Finder {
     facts_.entry.type.name = "chat_template";
     facts_.entry.field_messages = prompt->name;
     facts_.rl = Rl::kto;
-    facts_.contents = fmt::format("answers with a label, prompt: {}, completion, label", prompt->name);
+    facts_.contents = fmt::format("answers with a label, {}prompt: {}, completion, label", take_system(), prompt->name);
     return true;
   }
 
@@ -195,6 +216,7 @@ class Finder {
     }
     facts_.notes.emplace_back("preference data: only the chosen answers are trained on");
     facts_.entry.message_columns = {{"user", {prompt_beside(&chosen)->name}}, {"assistant", {chosen.name}}};
+    if (const SampledColumn* system = first_of(kSystem)) facts_.entry.message_columns["system"] = {system->name};
     by_columns();
     return true;
   }

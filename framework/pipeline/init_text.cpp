@@ -145,6 +145,7 @@ void write_dataset(Writer& w, const DataFacts& data) {
         w.key(fmt::format("      {}", role), c->second.size() == 1 ? yaml(c->second[0]) : yaml_list(c->second));
   }
   if (e.field_messages != plain.field_messages) w.key("    field_messages", yaml(e.field_messages));
+  if (e.field_system) w.key("    field_system", yaml(*e.field_system));
   if (e.field_chosen != plain.field_chosen) w.key("    field_chosen", yaml(e.field_chosen));
   if (e.field_rejected != plain.field_rejected) w.key("    field_rejected", yaml(e.field_rejected));
   if (e.message_property_mappings != plain.message_property_mappings) {

@@ -220,6 +220,23 @@ TEST_F(InitData, FindsPreferences) {
                UserError);
 }
 
+TEST_F(InitData, ReadsTheSystemTextOfPreferences) {
+  const std::string pair = R"({"system":"Be brief.","question":"q","chosen":"a","rejected":"b"})";
+  const DataFacts pairs = look("a.jsonl", pair);
+  EXPECT_EQ(pairs.entry.field_system, "system");
+  EXPECT_THAT(pairs.contents, HasSubstr("system: system, prompt: question"));
+  const DataFacts labeled = look("b.jsonl", R"({"system_prompt":"s","prompt":"p","completion":"c","label":true})");
+  EXPECT_EQ(labeled.entry.field_system, "system_prompt");
+  ColumnHints chosen;
+  chosen.chosen_only = true;
+  EXPECT_EQ(look("a.jsonl", pair, chosen).entry.message_columns.at("system"), std::vector<std::string>{"system"});
+}
+
+TEST_F(InitData, RefusesStepsForProcessRewardModels) {
+  EXPECT_THAT(refused("a.jsonl", R"({"prompt":"p","completions":["1","2"],"labels":[true,false]})"),
+              HasSubstr("process_reward_model: true and type: stepwise_supervised"));
+}
+
 TEST_F(InitData, ListsTheColumnsWhenNoneIsRecognized) {
   const std::string rows = "Alpha,Beta,Gamma\na,b,c\n";
   EXPECT_THAT(refused("a.csv", rows), testing::AllOf(HasSubstr("Alpha, Beta, Gamma"), HasSubstr("--user COLUMN")));
