@@ -24,9 +24,8 @@ struct Fetch {
         "Downloads a model or dataset of the Hugging Face Hub into the cache that its other tools share (HF_HOME, "
         "HF_HUB_CACHE), and prints the folder. Files in the cache are not downloaded again, and interrupted downloads "
         "are continued; every file is checked against the digest that the Hub lists. The token is HF_TOKEN or the "
-        "token "
-        "file; HF_ENDPOINT names a mirror. By default, config, tokenizer and safetensors of a model are downloaded, "
-        "and the data files of a dataset.");
+        "token file; HF_ENDPOINT names a mirror. By default, config, tokenizer and safetensors of a model are "
+        "downloaded, and the data files of a dataset.");
     options.positional("ORG/NAME", name, "name of a model, or of a dataset");
     options.text("revision", revision, "branch, tag or commit; default: main", "REVISION");
     options.texts("include", request.include, "only files that match this pattern; may be repeated", "GLOB");

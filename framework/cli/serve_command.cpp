@@ -38,11 +38,10 @@ struct Serve {
     options.about(
         "Serves the model over HTTP with the OpenAI API: /v1/chat/completions, /v1/completions, /v1/responses, "
         "/v1/embeddings and /v1/models, with streams, and a chat page at /. The base and any number of adapters answer "
-        "over one copy "
-        "of the weights; requests choose by `model`. Requests are batched; an answer does not depend on the other "
-        "requests. It listens on this machine only unless --host says otherwise, which needs a key. After SIGTERM or "
-        "Ctrl-C, running answers are completed. With --input it answers a file of requests in OpenAI's batch format "
-        "without listening. docs/serve.md describes it.");
+        "over one copy of the weights; requests choose by `model`. Requests are batched; an answer does not depend on "
+        "the other requests. It listens on this machine only unless --host says otherwise, which needs a key. After "
+        "SIGTERM or Ctrl-C, running answers are completed. With --input it answers a file of requests in OpenAI's "
+        "batch format without listening. docs/serve.md describes it.");
     model.add_model_to(options);
     options.texts("adapter", adapters, "an adapter directory and the name it answers under, NAME=DIR or DIR", "DIR");
     options.text("host", host,

@@ -98,8 +98,7 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
     throw UserError(
         "{}: The recipe changed since this checkpoint: {}. With {} steps instead of {}, {} changes the learning "
         "rate of completed steps (step {}: {:.3e} → {:.3e}), so this run cannot be extended; one that starts with {} "
-        "can "
-        "be. To train its result further, start a new run from it: {}: {} and another output_dir",
+        "can be. To train its result further, start a new run from it: {}: {} and another output_dir",
         from, what, steps, planned, change->cause, change->step + 1, change->before, change->after, change->instead,
         trained->continuation_key(), recipe.train.output_dir);
   if (comm.rank() == 0 && steps != planned)

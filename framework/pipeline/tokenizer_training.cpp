@@ -129,8 +129,7 @@ TrainedTokenizer make_tokenizer(const TokenizerRequest& request) {
   if (const std::string& rule = request.training.normalization; rule != "none")
     log_warning(
         "--normalization {}: tokenizer.json can lose combining marks and joiners, which tokenizer.model keeps; the "
-        "token "
-        "ids of texts with them may differ between the two files",
+        "token ids of texts with them may differ between the two files",
         rule);
   return out;
 }

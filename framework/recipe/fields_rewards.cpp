@@ -56,8 +56,7 @@ void add_loss(Table& t) {
         "Ratios of each token, or one of the whole completion (GSPO).", {.example = "sequence"});
   t.add("scale_rewards", &S::scale_rewards,
         "What advantages are divided by: the standard deviation of the rewards of a prompt (group), of all (batch), or "
-        "nothing "
-        "(none).",
+        "nothing (none).",
         {.example = "batch"});
   t.add("multi_objective_aggregation", &S::multi_objective_aggregation,
         "Several rewards: add them up, then normalize; or normalize each within its prompt first (GDPO).",

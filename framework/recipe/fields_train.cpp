@@ -178,13 +178,11 @@ void add_computation(Table& t) {
         "Number of layers, from the first one on, that gradient_checkpointing applies to. Trades memory for time layer "
         "by layer.",
         {.min = 1, .max = 4096, .example = "8", .unset = "all"});
-  t.add(
-      "activation_storage", &S::activation_storage,
-      "Dtype of the activations that are saved for the backward pass; auto: bf16 when the base is quantized (qlora); "
-      "for "
-      "an adapter with bf16 products, bf16 for q, k, v, attention's output, gate and up, f32 for the inputs of layers "
-      "and norms; else f32.",
-      {.example = "bf16"});
+  t.add("activation_storage", &S::activation_storage,
+        "Dtype of the activations that are saved for the backward pass; auto: bf16 when the base is quantized (qlora); "
+        "for an adapter with bf16 products, bf16 for q, k, v, attention's output, gate and up, f32 for the inputs of "
+        "layers and norms; else f32.",
+        {.example = "bf16"});
   t.add(
       "prepack_weights", &S::prepack_weights,
       "Keep copies of the layers' weights in the layout that matrix products read: of frozen weights for the whole "
@@ -227,8 +225,7 @@ void add_evaluations_and_saves(Table& t) {
         {.min = 0, .above = true, .off = 0, .example = "4", .unset = "see eval_strategy"});
   t.add("eval_metrics", &S::eval_metrics,
         "Values of the validation split that evaluations give beside eval_loss (`dml list eval_metrics`), under eval_ "
-        "and "
-        "their names.",
+        "and their names.",
         {.example = "[bits_per_byte]"});
   t.add("eval_on_start", &S::eval_on_start, "Evaluate before the first step as well.", {.example = "false"});
   t.add("save_strategy", &S::save_strategy,
