@@ -94,8 +94,8 @@ Companions::Companions(const RecipeFile& file, const Tokenizer& tokenizer, const
   if (const auto pad = reward_pad(tokenizer, stop_tokens_)) config_ids_["pad_token_id"] = *pad;
   else
     log_warning(
-        "transformers reads a reward at the last token that is no padding; this tokenizer has no token for padding "
-        "alone, so it would pass over the end of a text. Set special_tokens.pad_token");
+        "transformers reads the reward at the last non-padding token. This tokenizer has no padding token apart from "
+        "its end tokens, so transformers would skip the end of a text. Set special_tokens.pad_token");
 }
 
 namespace {

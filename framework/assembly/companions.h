@@ -1,6 +1,6 @@
-// Companion files of a model: those that make it answer without the recipe as it does with it. They are the tokenizer,
-// the chat template as rendered in training, generation_config.json with every stop token, beside an adapter how its
-// base was quantized, and the model card. Results, checkpoints and merged models all use this code.
+// Companion files of a model: with them, the model answers without the recipe as it does with the recipe. They are the
+// tokenizer, the chat template as rendered in training, generation_config.json with every stop token, for an adapter
+// quantization_config.json of its base, and the model card. Results, checkpoints and merged models all use this code.
 #pragma once
 
 #include <cstdint>

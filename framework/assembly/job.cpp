@@ -190,7 +190,7 @@ void set_precision(Bf16 wanted) {
   if (bf16 && !kernels::has_fast_bf16())
     log_warning(
         "bf16: true: this processor multiplies large matrices no faster in bf16 than in float32, unlike those with AMX "
-        "and AMD's with AVX512_BF16; bf16: auto would keep float32 for them");
+        "and AMD's with AVX512_BF16; set bf16: auto, which uses float32 here");
 }
 
 void set_generation_precision(Bf16 wanted) {

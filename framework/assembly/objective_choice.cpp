@@ -97,7 +97,7 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape 
   if (const auto& name = recipe.train.objective) {
     const ObjectiveKind& kind = objectives().at(*name).make;
     if (kind.of_tokens && recipe.data.rows != RowKind::text)
-      throw UserError("objective: {} is a loss of tokens; preferences, rewards and reward models have their own",
+      throw UserError("objective: {} is a token loss; preferences, rewards and reward models have their own losses",
                       *name);
     return kind.make({extra, has_weights(recipe.data), arguments_of(recipe.plugin.plugin_args, *name)});
   }

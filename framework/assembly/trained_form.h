@@ -1,5 +1,5 @@
-// The form of a run's result: a full model, an adapter, or an adapter that is merged repeatedly (ReLoRA). How its
-// weights are loaded and written is asked here alone.
+// The form of a run's result: a full model, an adapter, or an adapter that is merged repeatedly (ReLoRA). Only this
+// class decides how the weights are loaded and written.
 #pragma once
 
 #include <memory>

@@ -80,8 +80,7 @@ void refuse_conflicts(const std::vector<WeightedAdapter>& adapters, const ModelS
     const AdapterPlan& plan = a.adapter.plan;
     for (const std::string& what : own_values(plan)) {
       if (a.weight != 1)
-        problems.add(
-            fmt::format("{}: it has its own values of {}, which cannot have the weight {}", a.name, what, a.weight));
+        problems.add(fmt::format("{}: it replaces {}, so its weight must be 1, is {}", a.name, what, a.weight));
       if (auto [owner, fresh] = owners.try_emplace(what, a.name); !fresh)
         problems.add(fmt::format("{}: {} has its own values of {}, too", a.name, owner->second, what));
     }
@@ -98,7 +97,7 @@ void refuse_conflicts(const std::vector<WeightedAdapter>& adapters, const ModelS
               fmt::format("{}: it has its own values of '{}', of which {} has rows", a.name, module, other.name));
       }
       if (changes_both_ends(plan, spec) && other.adapter.plan.unties_head)
-        problems.add(fmt::format("{}: embedding and head of this tied model share its values, but {} parts them",
+        problems.add(fmt::format("{}: embedding and head of this tied model share its values, but {} unties them",
                                  a.name, other.name));
     }
   }

@@ -40,7 +40,7 @@ int run_fetch(const std::vector<std::string>& words) {
   const auto name = parse_hub_name(in.name);
   if (!name) throw UserError("'{}' is not a repository name; expected org/name or org/name@revision", in.name);
   if (in.revision && in.name.find('@') != std::string::npos)
-    throw UserError("'{}' has a revision, and --revision is one, too; give one of them", in.name);
+    throw UserError("'{}' names a revision already; leave out --revision", in.name);
   in.request.kind = in.dataset ? HubKind::dataset : HubKind::model;
   in.request.name = *name;
   if (in.revision) in.request.name.revision = *in.revision;

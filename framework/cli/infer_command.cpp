@@ -110,11 +110,11 @@ void choose_beams(const Infer& in, GenerationOptions& options) {
   constexpr std::int64_t kMaxBeams = 64;
   options.beams = in.num_beams.value_or(1);
   if (options.beams < 1 || options.beams > kMaxBeams)
-    throw UserError("--num-beams: {} is not from 1 to {}", options.beams, kMaxBeams);
+    throw UserError("--num-beams: {} is not between 1 and {}", options.beams, kMaxBeams);
   if (in.length_penalty && options.beams == 1) throw UserError("--length-penalty requires --num-beams");
   options.length_penalty = in.length_penalty.value_or(1);
   if (!(std::abs(options.length_penalty) <= 100))
-    throw UserError("--length-penalty: {} is not from -100 to 100", options.length_penalty);
+    throw UserError("--length-penalty: {} is not between -100 and 100", options.length_penalty);
   if (options.beams > 1 && (in.temperature || in.top_k || in.top_p || in.min_p || in.repetition_penalty ||
                             in.presence_penalty || in.frequency_penalty))
     throw UserError(
@@ -153,7 +153,7 @@ std::int64_t answers_to_choose_from(const Infer& in, const GenerationOptions& ge
   if (!in.reward && in.best_of) throw UserError("--best-of needs --reward DIR, a reward model that chooses");
   if (!in.reward) return 0;
   const std::int64_t count = in.best_of.value_or(kUsualBestOf);
-  if (count < 2 || count > kMax) throw UserError("--best-of: {} is not from 2 to {}", count, kMax);
+  if (count < 2 || count > kMax) throw UserError("--best-of: {} is not between 2 and {}", count, kMax);
   if (in.chat) throw UserError("--reward requires --prompt or --input");
   if (generation.sampling.greedy || generation.sampling.temperature == 0 || generation.beams > 1)
     throw UserError("--reward needs answers that differ: leave out --greedy, --num-beams and a temperature of 0");
@@ -201,7 +201,7 @@ void check_words(const Infer& in) {
 void choose_sampling(const Infer& in, SamplingOptions& s) {
   using Limits = SamplingLimits;
   const auto checked = [](const char* name, double x, SamplingLimit limit) {
-    if (!limit.contains(x)) throw UserError("--{}: {} is not from {} to {}", name, x, limit.low, limit.high);
+    if (!limit.contains(x)) throw UserError("--{}: {} is not between {} and {}", name, x, limit.low, limit.high);
     return x;
   };
   const bool samples = in.temperature || in.top_k || in.top_p || in.min_p;  // asks for sampling

@@ -50,7 +50,7 @@ int run_ranks(const LaunchRequest& request, const std::vector<std::string>& line
   }
   if (code > 128 && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)
     log_error("a rank was ended by signal {} ({}){}", code - 128, strsignal(code - 128),
-              code == 128 + SIGKILL ? "; Linux does that when memory runs out" : "");
+              code == 128 + SIGKILL ? "; Linux kills processes when memory runs out" : "");
   return code;
 }
 

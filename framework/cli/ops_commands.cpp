@@ -123,7 +123,7 @@ void autotune(LaunchRequest& request) {
   for (const auto& [option, given] : {std::pair{"-n", request.ranks.has_value()},
                                       {"--threads", request.threads.has_value()},
                                       {"--hostfile", request.hostfile.has_value()}})
-    if (given) throw UserError("launch: --autotune finds ranks and threads of this host; leave out {}", option);
+    if (given) throw UserError("launch: --autotune chooses the number of ranks and threads; leave out {}", option);
   bench_arguments(request.command);  // UserError unless it is a training
   const LaunchHost host = this_host();
   const TrainSection train = recipe_of_training(request.command, RecipeUse::measure).recipe.train;
@@ -162,7 +162,7 @@ void refuse_launch_options(const Command& command, const std::vector<std::string
     if (!theirs.contains(name)) refused.insert(name);
   for (const std::string& word : words)
     if (const std::string name = word.substr(0, word.find('=')); refused.contains(name))
-      throw UserError("launch: {} is an option of dml launch, which come before the command: dml launch {} … {} …",
+      throw UserError("launch: {} is an option of dml launch and must come before the command: dml launch {} … {} …",
                       name, name, command.name);
 }
 

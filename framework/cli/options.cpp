@@ -201,7 +201,7 @@ void Options::parse(const std::vector<std::string>& words) {
 }
 
 std::int64_t within(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
-  if (value < low || value > high) throw UserError("--{}: {} is not from {} to {}", name, value, low, high);
+  if (value < low || value > high) throw UserError("--{}: {} is not between {} and {}", name, value, low, high);
   return value;
 }
 

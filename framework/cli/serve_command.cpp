@@ -112,8 +112,8 @@ ServerOptions server_options(const Serve& in) {
   if (in.api_key_file) out.keys = read_keys(*in.api_key_file);
   if (!is_loopback(out.http.host) && out.keys.empty() && !in.no_auth)
     throw UserError(
-        "--host {}: everybody who reaches this address could use the model; set --api-key-file FILE (or --no-auth if "
-        "that is meant)",
+        "--host {}: anyone who can reach this address could use the model; set --api-key-file FILE (or --no-auth to "
+        "allow that)",
         out.http.host);
   for (const std::string& origin : in.origins) out.origins.push_back(read_origin(origin));
   out.queue =

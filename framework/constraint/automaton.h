@@ -97,7 +97,7 @@ class Automaton {
 /// The accepted forms of JSON. any: for checking texts (limited white space). one: a canonical form for generated
 /// texts, with at most one blank after a comma or colon, escapes only where required, and no trailing zeros in
 /// fractions; a model could fill its whole answer with the other forms. Members are in the order in which the schema
-/// names them, those that it does not name behind.
+/// names them, followed by those that it does not name.
 enum class JsonSpace { any, one };
 
 /// Factories of the constraints of requests. UserError naming `source` when a constraint is invalid or not supported;

@@ -82,7 +82,7 @@ void Schema::Compiler::evaluated_in_branches(const Json& s, const std::string& p
 std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated(const Json& s, const std::string& path,
                                                                      bool itself) {
   if (!s.is_object()) return {};
-  if (++depth_ > kDeepestSchema) refuse(path, "unevaluated…", "what stands beside it is nested too deeply");
+  if (++depth_ > kDeepestSchema) refuse(path, "unevaluated…", "the keywords beside it are nested too deeply");
   const std::string before = std::exchange(base_, bases_[&s]);
   Evaluated own;
   if (const Json* properties = value_at(s, "properties"); properties && properties->is_object())

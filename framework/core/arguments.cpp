@@ -12,7 +12,7 @@ std::string Argument::problem_with(const Json& value) const {
   if (fallback.is_string()) {
     const std::string text = value.is_string() ? value.get<std::string>() : "";
     if (std::ranges::find(words, text) != words.end() || (words.empty() && value.is_string())) return "";
-    if (words.empty()) return fmt::format("{} must be a text, is {}", name, dump(value));
+    if (words.empty()) return fmt::format("{} must be a string, is {}", name, dump(value));
     return fmt::format("{} must be one of {}, is {}{}", name, fmt::join(words, ", "), dump(value),
                        did_you_mean(text, words));
   }

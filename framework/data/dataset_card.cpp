@@ -82,7 +82,7 @@ std::vector<Config> configs_of(const std::string& card) {
       if (!config.files.empty() || !config.folder.empty()) out.push_back(std::move(config));
     }
   } catch (const UserError& error) {
-    log_warning("{}; the card is left aside", error.what());
+    log_warning("{}; the card is ignored", error.what());
   }
   return out;
 }

@@ -82,7 +82,7 @@ std::vector<std::string> files_of_pattern(const std::string& given, const Datase
   if (out.empty())
     std::ranges::copy_if(files, std::back_inserter(out),
                          [&](const std::string& file) { return fits_pattern(pattern, file); });
-  if (out.empty()) throw UserError("{}: no file fits '{}'{}", dataset.path, given, did_you_mean(given, files));
+  if (out.empty()) throw UserError("{}: no file matches '{}'{}", dataset.path, given, did_you_mean(given, files));
   return out;
 }
 

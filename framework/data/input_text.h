@@ -1,5 +1,5 @@
 // The inputs of a prepared folder and their values, as people read them. Its manifest holds numbers for enumerations,
-// and the names of prepared folders follow from these, so they stay.
+// and the names of prepared folders are derived from these numbers, so they must not change.
 #pragma once
 
 #include <string>

@@ -58,7 +58,8 @@ void check_arrays(const Arrays& a, const std::string& folder) {
   for (std::size_t i = 0; i < a.kinds.size(); ++i) {
     const bool pair = a.kinds[i] == static_cast<std::int32_t>(ExampleKind::pair);
     if (a.kinds[i] < 0 || a.kinds[i] > static_cast<std::int32_t>(ExampleKind::undesirable)) fail("an unknown kind");
-    if (pair && (a.splits[i] < 1 || a.splits[i] >= a.offsets[i + 1] - a.offsets[i])) fail("a pair is one document");
+    if (pair && (a.splits[i] < 1 || a.splits[i] >= a.offsets[i + 1] - a.offsets[i]))
+      fail("a pair has only one document");
   }
   for (auto list : {a.train, a.validation})
     for (std::int32_t i : list)

@@ -256,7 +256,7 @@ void check_answer_kinds(const DataReport& report, std::span<const std::int32_t> 
   for (const DatasetReport& dataset : report.datasets)
     if (!dataset.validation) names.push_back(dataset.name);
   const bool good = first == ExampleKind::desirable;
-  throw UserError("{}{}no answer to train on is {} (label: {}); kto needs both kinds", fmt::join(names, ", "),
+  throw UserError("{}{}none of the answers is {} (label: {}); kto needs both kinds", fmt::join(names, ", "),
                   names.empty() ? "" : ": ", good ? "bad" : "good", !good)
       .about("datasets");
 }

@@ -71,7 +71,7 @@ void RowFilter::finish() const {
         data_.scores.path, changed_, first_changed_);
   if (found_ || (scores_.empty() && data_.scores.drop.empty())) return;
   const std::string first = scores_.empty() ? data_.scores.drop.front() : scores_.begin()->first;
-  throw UserError("scores: none of the places is in the data (the first is {}); `dml score` writes them anew", first);
+  throw UserError("scores: none of the places is in the data (the first is {}); run `dml score` again", first);
 }
 
 }  // namespace dml

@@ -49,7 +49,7 @@ struct RowWorker::Limits {
   std::string_view too_long = dropped::kTooLong;
 
   [[noreturn]] void refuse(const Example& example) const {
-    throw UserError("{} tokens, {} is {} (excess_length_strategy: raise)", example.size(), name, length);
+    throw UserError("the row has {} tokens, {} is {} (excess_length_strategy: raise)", example.size(), name, length);
   }
 };
 

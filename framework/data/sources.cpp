@@ -189,7 +189,7 @@ std::vector<std::string> archive_files(const std::string& archive, const Dataset
   if (members.empty())
     throw UserError(
         "{}: {}", archive,
-        dataset.data_files.empty() ? "the archive has no file of rows" : "no file of the archive fits data_files");
+        dataset.data_files.empty() ? "the archive has no file of rows" : "no file of the archive matches data_files");
   if (dataset.data_files.empty()) members = files_to_read(members, dataset, archive, omissions).files;
   for (std::string& member : members) member = archive + "::" + member;
   return members;

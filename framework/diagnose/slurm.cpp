@@ -30,8 +30,8 @@ void check(const SlurmRequest& slurm, const LaunchRequest& request) {
   if (request.threads) count("--threads", *request.threads);
   if (slurm.time && !is_time(*slurm.time))
     problems.add(fmt::format("launch: --time {}: expected minutes, HH:MM:SS or DAYS-HH:MM:SS", *slurm.time));
-  if (request.ranks) problems.add("launch: -n does not go with --submit; give --nodes and --ranks-per-node");
-  if (request.hostfile) problems.add("launch: --hostfile does not go with --submit; Slurm chooses the hosts");
+  if (request.ranks) problems.add("launch: -n does not work with --submit; give --nodes and --ranks-per-node");
+  if (request.hostfile) problems.add("launch: --hostfile does not work with --submit; Slurm chooses the hosts");
   for (const auto& word : {slurm.partition, slurm.account})
     if (word && (word->empty() || word->find_first_of(" \t\n\r") != word->npos))
       problems.add(fmt::format("launch: '{}' is not a name of a partition or account", *word));

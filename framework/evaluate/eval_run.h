@@ -27,7 +27,7 @@ class Eval {
   using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
   EvalResult run(CausalLm& model, Comm& comm, const Progress& done = {});
   using Memory = ModelMemory;
-  /// What run() takes.
+  /// The memory that run() needs.
   Memory memory(CausalLm& model) const;
   /// The metrics of run(), known in advance, except a judge's score.
   std::vector<EvalValue> metrics() const;

@@ -66,7 +66,8 @@ class ExactMatch : public AnswerCheck {
   explicit ExactMatch(const CheckRequest& r) : name_(json_string(r.options, "name", "exact_match", kSource)) {
     for (const Json& f : r.options.value("filter", Json::array())) filters_.push_back(filter_of(f));
     for (const Json& pattern : r.options.value("regexes_to_ignore", Json::array())) {
-      if (!pattern.is_string()) throw UserError("{}: regexes_to_ignore must be texts, got {}", kSource, dump(pattern));
+      if (!pattern.is_string())
+        throw UserError("{}: regexes_to_ignore must be strings, got {}", kSource, dump(pattern));
       ignored_.emplace_back(pattern.get<std::string>(), kSource);
     }
     ignore_case_ = json_bool(r.options, "ignore_case", false, kSource);

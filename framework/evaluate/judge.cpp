@@ -65,7 +65,7 @@ std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& r) {
     command = {"/bin/sh", "-c", "exec " + written};
   } else if (r.value.is_array() && !r.value.empty()) {
     for (const Json& word : r.value) {
-      if (!word.is_string()) throw UserError("check 'command': words must be texts, got {}", dump(word));
+      if (!word.is_string()) throw UserError("check 'command': words must be strings, got {}", dump(word));
       command.push_back(word.get<std::string>());
     }
     written = fmt::format("{}", fmt::join(command, " "));

@@ -172,7 +172,7 @@ class Reader {
     if (!out_.pre.empty()) return;
     out_.pre = "default";
     log_warning(
-        "{}: llama.cpp has no name for this tokenizer's rules of splitting words: it may split some texts otherwise",
+        "{}: llama.cpp has no name for this tokenizer's rules for splitting words: it may split some texts differently",
         source_);
   }
 
@@ -284,7 +284,7 @@ class Reader {
 GgufVocabulary read_vocabulary(const std::string& directory, const ModelSpec& spec, const std::string& source) {
   for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"})
     if (file_exists(directory + "/" + name)) return Reader(directory, spec, source).read();
-  log_warning("{}: no tokenizer: the file can be asked by token ids only", source);
+  log_warning("{}: no tokenizer: prompts for this file can be token ids only", source);
   GgufVocabulary none;
   none.model = "none";
   return none;

@@ -25,7 +25,7 @@ void warn_of_other_merges(const Pipeline& tokenizer, const GgufVocabulary& vocab
     const auto ids = tokenizer.encode(text, {.parse_special = false}).ids;
     if (const auto by_scores = scored->encode(text, {.parse_special = false}).ids; ids != by_scores) {
       const auto at = static_cast<std::size_t>(std::ranges::mismatch(ids, by_scores).in1 - ids.begin());
-      log_warning("{}: llama.cpp will split some texts otherwise: token {} of its test text is '{}' here, '{}' there",
+      log_warning("{}: llama.cpp will split some texts differently: token {} of its test text is '{}' here, '{}' there",
                   source, at, at < ids.size() ? escape_controls(tokenizer.piece(ids[at])) : "",
                   at < by_scores.size() ? escape_controls(scored->piece(by_scores[at])) : "");
       return;
@@ -41,7 +41,7 @@ void warn_of_added_tokens(const Pipeline& tokenizer, const std::string& source) 
     parts.insert(parts.end(), part.begin(), part.end());
     if (tokenizer.encode("x" + token.text + "x").ids == parts) continue;
     log_warning(
-        "{}: llama.cpp will tokenize texts with '{}' otherwise: it takes added tokens out of the text as it is, and "
+        "{}: llama.cpp will tokenize texts with '{}' differently: it takes added tokens out of the text as it is, and "
         "treats what follows like the beginning of a text (it has no prepend_scheme 'first', legacy: false, normalized "
         "or single_word)",
         source, escape_controls(token.text));

@@ -265,7 +265,7 @@ std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const Fetch
   });
   for (const std::string& pattern : request.include)
     if (std::ranges::none_of(names, [&](const std::string& name) { return fits(pattern, name); }))
-      throw UserError("{} {}: no file fits '{}'{}", name_of(request.kind), request.name.text(), pattern,
+      throw UserError("{} {}: no file matches '{}'{}", name_of(request.kind), request.name.text(), pattern,
                       did_you_mean(pattern, names));
   if (out.empty())
     throw UserError(

@@ -25,7 +25,8 @@ void add_file(const Json& entry, const std::string& what, HubListing& out) {
   if (!entry.is_object() || json_string(entry, "type", "", what) != "file") return;
   HubFile file;
   file.path = json_string(entry, "path", "", what);
-  if (!is_safe_hub_path(file.path)) throw UserError("{}: a file called '{}' is refused", what, shown(file.path, 80));
+  if (!is_safe_hub_path(file.path))
+    throw UserError("{}: the file name '{}' is not safe to create", what, shown(file.path, 80));
   const Json lfs = entry.value("lfs", Json());
   const bool large = lfs.is_object();
   const std::int64_t size = json_integer(large && lfs.contains("size") ? lfs : entry, "size", -1, what);

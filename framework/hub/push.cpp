@@ -281,7 +281,7 @@ class Push {
   const PushRequest& request_;
   const std::string what_;
   const FilesToPush choice_;
-  std::vector<LocalFile> files_;  // of choice_, but for those that the Hub ignores
+  std::vector<LocalFile> files_;  // of choice_, except those that the Hub ignores
   std::set<std::string> ignored_;
   std::map<std::string, bool> is_large_;
   std::map<std::string, std::string> digests_;

@@ -75,7 +75,7 @@ FilesToPush files_to_push(const PushRequest& request) {
   }
   if (error) throw IoError(fmt::format("{}: cannot be read: {}", request.folder, error.message()));
   if (!request.include.empty() && out.files.empty())
-    throw UserError("{}: nothing to push: no file fits --include", request.folder);
+    throw UserError("{}: nothing to push: no file matches --include", request.folder);
   if (request.include.empty()) require_result(request, out);
   std::ranges::sort(out.files, {}, &LocalFile::path);
   std::ranges::sort(out.left_out);

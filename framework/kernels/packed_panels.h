@@ -38,7 +38,7 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
 /// Rows of a factor at the depths of a step, packed into `to`; after them the tail's, unless it is null.
 void pack_rows(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count, const Step& at,
                float* to, float* room);
-/// Where row `row`, a multiple of the register block, is at a step of a packed factor; `tail`: the step's, or null.
+/// The offset of row `row`, a multiple of the register block, in a step of a packed factor; `tail`: its tail, or null.
 std::int64_t packed_place(const Factor& f, const Factor* tail, Side side, std::int64_t row, const Step& at);
 /// Floats of `room` that packing takes: `depth` of `count` rows.
 std::int64_t room_to_pack(std::int64_t count, std::int64_t depth);

@@ -153,8 +153,8 @@ Ends ends_of(const AdapterConfig& config, const AdapterRules& rules, const Model
         .about("ensure_weight_tying");
   if (!e.embedding_rows.empty() && (e.saves_head || e.adapts_head))
     throw UserError(
-        "{}: the head of this tied model has the rows of '{}' that trainable_token_indices names; it cannot be in {}, "
-        "too",
+        "{}: this model's head is tied, so trainable_token_indices trains its rows with those of '{}'; remove the head "
+        "from {}",
         source, embedding, e.saves_head ? "modules_to_save" : "target_modules")
         .about("trainable_token_indices");
   const bool saves = e.saves_embedding || e.saves_head;

@@ -131,7 +131,7 @@ void convert_model(const Conversion& c, const std::string& output) {
 void convert_to_gguf(const Conversion& c) {
   for (auto [name, given] :
        {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{tied_option(c), c.tied.has_value()}})
-    if (given) throw UserError("{} does not go with --format gguf", name);
+    if (given) throw UserError("{} does not work with --format gguf", name);
   if (fs::exists(c.output)) throw UserError("--output: {} exists; choose a new file", c.output);
   remove_left_over_of(c.output);
   const InputModel in(c.input);

@@ -67,10 +67,10 @@ InitResult init_recipe(const InitRequest& request) {
   result.notes.insert(result.notes.end(), written.warnings.begin(), written.warnings.end());
   const LengthFacts& l = choice.lengths;
   if (l.failed > 0)
-    result.notes.push_back(
-        fmt::format("{} of {} rows looked at cannot be used, and training will stop at them; the first: {}. "
-                    "on_bad_row: skip leaves them out",
-                    l.failed, l.failed + l.rows, l.failure));
+    result.notes.push_back(fmt::format(
+        "{} of the {} rows that were examined cannot be used, and training would stop at them; the first: {}. "
+        "on_bad_row: skip leaves them out",
+        l.failed, l.failed + l.rows, l.failure));
   if (data.kind != DataKind::documents && l.longest() > choice.recipe.data.sequence_len)
     result.notes.push_back(
         fmt::format("{:.1f} % of the examples are longer than sequence_len and are dropped; excess_length_strategy: "

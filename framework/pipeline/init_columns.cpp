@@ -293,8 +293,8 @@ class Finder {
     });
     const char* then = 2 * half > std::ssize(facts_.sample) ? "half of the rows must have both" : "they are left out";
     if (half > 0)
-      facts_.notes.push_back(
-          fmt::format("{} of {} rows looked at have no question or no answer; {}", half, facts_.sample.size(), then));
+      facts_.notes.push_back(fmt::format("{} of the {} rows that were examined have no question or no answer; {}", half,
+                                         facts_.sample.size(), then));
   }
 
   bool text() {

@@ -166,7 +166,7 @@ void write_method(Writer& w, const Recipe& r) {
         "adapter", four ? "qlora" : "lora",
         four ? "small matrices are trained; the base is quantized" : "small matrices are trained, the base is frozen");
     if (four) w.key("load_in_4bit", "true");
-    w.key("lora_r", fmt::format("{}", a.lora_r), "rank: more can learn more, and takes more memory");
+    w.key("lora_r", fmt::format("{}", a.lora_r), "rank: a higher one can learn more and takes more memory");
     w.key("lora_alpha", number(a.lora_alpha));
     w.key("lora_dropout", number(a.lora_dropout));
     w.key("lora_target_linear", "true", "on every linear layer");

@@ -11,7 +11,7 @@ namespace dml {
 
 /// The recipe's own file and all files that a training reads, as far as they exist; other names as they stand there.
 std::vector<std::string> input_files(const RecipeFile& file);
-/// Of the contents of the reward models' files; "" without reward models.
+/// Digest of the contents of the reward models' files; "" without reward models.
 std::string digest_of_reward_models(const PreferenceSection& section);
 /// Of the rows and options of the evaluations; "" without evaluations. UserError when a row cannot be read.
 std::string digest_of_evals(const EvalSection& section);

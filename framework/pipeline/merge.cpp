@@ -71,11 +71,9 @@ void compare_outputs(CausalLm& model, const std::string& merged, ModelTask task,
   auto [low, high] = std::ranges::minmax(before);
   const double share = worst / (static_cast<double>(high) - low), allowed = dtype == DType::f32 ? 1e-4 : 0.1;
   if (!(share <= allowed))
-    throw Error(
-        ExitCode::diverged,
-        fmt::format(
-            "the merged model's outputs differ from the adapter's by {:.2g} of their range; nothing was written",
-            share));
+    throw Error(ExitCode::diverged,
+                fmt::format("merge not verified: the largest relative output difference is {:.2g}; nothing was written",
+                            share));
   log_info("Merge verified: largest relative output difference {:.1e} ({})", share, safetensors_name(dtype));
 }
 

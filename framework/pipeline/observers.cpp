@@ -40,8 +40,9 @@ class FirstLoss : public Observer {
   Action on_step(const StepMetrics& metrics) override {
     if (metrics.step == 1 && std::abs(metrics.loss - known_) > 1e-3 * std::max(1.0, known_))
       log_warning(
-          "the loss of the first step is {:.4f}, but a model that is its own reference has {:.4f}: the reference in {} "
-          "does not belong to the model that this run starts from",
+          "the loss of the first step is {:.4f} instead of {:.4f}, the loss when model and reference are equal: the "
+          "reference "
+          "scores in {} are not those of the model that this run starts from",
           metrics.loss, known_, folder_);
     return {};
   }

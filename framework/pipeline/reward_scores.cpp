@@ -13,7 +13,7 @@ namespace {
 // A prompt or an answer as messages: a list of messages is kept, a text becomes one of this role.
 Json messages_of(const Json& value, const char* role, const std::string& column) {
   if (value.is_string()) return Json::array({Json{{"role", role}, {"content", value}}});
-  if (!value.is_array() || value.empty()) throw UserError("'{}' must be a text or a list of messages", column);
+  if (!value.is_array() || value.empty()) throw UserError("'{}' must be a string or a list of messages", column);
   return value;
 }
 

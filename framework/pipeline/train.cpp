@@ -118,7 +118,8 @@ void log_done(const RunOutcome& outcome, const RunPlan& plan, const TrainState& 
 void warn_of_ranks(const RunPlan& plan) {
   const std::int64_t ranks = plan.comm.size(), wanted = plan.recipe.train.ranks,
                      of_step = plan.data.schedule.options().micro_batches_per_step;
-  if (wanted > 0 && wanted != ranks) log_warning("'ranks: {}' has no effect: the launcher started {}", wanted, ranks);
+  if (wanted > 0 && wanted != ranks)
+    log_warning("'ranks: {}' has no effect: the launcher set the number of ranks to {}", wanted, ranks);
   if (of_step < ranks && !plan.recipe.preference.sampling())
     log_warning("a step has {} micro-batches, so {} of {} ranks are idle; raise batch_size, or start fewer ranks",
                 of_step, ranks - of_step, ranks);
@@ -162,7 +163,7 @@ void introduce(const RunPlan& plan, const TrainState& state) {
   if (state.extra.contains(kEvaluationOpen)) return;  // the run ended before this evaluation
   if (state.step >=
       plan.data.schedule.steps())  // its result is written again: the run may have been killed right before that
-    log_info("This run is complete: step {} of {}. {}, or train it anew: dml train RECIPE --resume none", state.step,
+    log_info("This run is complete: step {} of {}. {}, or start a new run: dml train RECIPE --resume none", state.step,
              plan.data.schedule.steps(), advice_on_more_steps(plan, state.step));
 }
 

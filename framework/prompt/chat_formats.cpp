@@ -282,7 +282,7 @@ const std::vector<ChatFormat>& chat_formats() {
       {"qwen3_5", "Qwen 3.5: as Qwen 3", joined({kWords, kQwenTools, kQwen3}), "<|im_end|>"},
       {"deepseek_v2", "DeepSeek V2", joined({kDeepseekV2}), ""},
       {"deepseek_v3", "DeepSeek V3, with tools", joined({kDeepseekV3}), ""},
-      {"alpaca", "### Instruction: and ### Response:", joined({kAlpaca}), ""},
+      {"alpaca", "Alpaca: ### Instruction: and ### Response:", joined({kAlpaca}), ""},
       {"metharme", "Pygmalion's <|system|>, <|user|>, <|model|>", joined({kTurns, kMetharme}), ""},
       {"cohere", "Command R", joined({kTurns, kAlternate, kCohere}), "<|END_OF_TURN_TOKEN|>"},
       {"aya", "Aya: as Command R", joined({kTurns, kAlternate, kCohere}), "<|END_OF_TURN_TOKEN|>"},

@@ -104,7 +104,7 @@ class PreferenceChat : public PromptStrategy {
     if (value.is_string()) return Json::array({message(role, value, trained)});
     Json out = value.is_object() ? Json::array({value}) : value;
     if (!out.is_array() || out.empty())
-      throw UserError("'{}' must be a text, a message or a list of messages, is {}", field, shown(dump(value), 60));
+      throw UserError("'{}' must be a string, a message or a list of messages, is {}", field, shown(dump(value), 60));
     for (Json& m : out) {
       if (!m.is_object()) throw UserError("'{}' has an entry that is not a message: {}", field, shown(dump(m), 60));
       m[kTrained] = trained;

@@ -37,7 +37,8 @@ std::string block_of(DatasetEntry entry, RowKind rows, const std::string& row) {
 
 std::string table_of(const Registry<PromptFactory>& types) {
   std::string out = "\n| `type` | columns |\n|---|---|\n";
-  for (auto& type : types.rows()) out += fmt::format("| `{}` | {} |\n", type.name, type.help);
+  for (auto& type : types.rows())
+    out += fmt::format("| `{}` | {} |\n", type.name, with_replaced(type.help, "|", "\\|"));
   return out;
 }
 
@@ -61,7 +62,7 @@ const std::vector<PreferenceSample>& samples() {
 std::string preference_sections() {
   std::string out =
       "\n## Preferences\n\nWith `rl` a row is a pair of answers, or an answer with a label, and `type` names one of "
-      "these formats. Prompts are not trained, but with `rl: orpo`, whose cross-entropy covers the chosen prompt "
+      "these formats. Prompts are not trained, except with `rl: orpo`, whose cross-entropy covers the chosen prompt "
       "too.\n\n`rl: dpo`, `ipo`, `orpo`, `simpo`, `cpo`:\n" +
       table_of(pair_strategies()) + "\n`rl: kto`, where `label` is true for good answers and false for bad ones:\n" +
       table_of(labeled_strategies());

@@ -33,7 +33,7 @@ class Stepwise : public PromptStrategy {
     Rendered out = prompt(record);
     out.most_after = most_;
     for (std::size_t i = 0; i < steps.size(); ++i) {
-      if (!steps[i].is_string()) throw UserError("'completions[{}]' must be a text, is {}", i, steps[i].type_name());
+      if (!steps[i].is_string()) throw UserError("'completions[{}]' must be a string, is {}", i, steps[i].type_name());
       add(out, steps[i].get_ref<const std::string&>(), false);
       Segment& end = add(out, separator_, !last_ || i + 1 == steps.size());
       end.label = label(labels[i], i);

@@ -91,7 +91,7 @@ void add_inert(Table& t) {
   t.inert("the model directory gives it",
           {"model_type", "type_of_model", "cls_model_config", "tokenizer_type", "tokenizer_save_jinja_files",
            "is_llama_derived_model", "is_falcon_derived_model", "is_mistral_derived_model", "is_qwen_derived_model",
-           "trust_remote_code", "save_safetensors"});
+           "trust_remote_code", "save_safetensors", "model_quantization_config", "model_quantization_config_kwargs"});
   t.inert("dml never pads, and packed documents never attend to each other",
           {"pad_to_sequence_len", "pad_to_multiple_of", "multipack_real_batches", "batch_flattening",
            "sample_packing_eff_est", "sample_packing_mp_start_method", "total_num_tokens", "total_supervised_tokens"});
@@ -139,8 +139,7 @@ void add_undone(Table& t) {
 
 void add_refused(Table& t) {
   t.reject("dml computes in float32 or bfloat16; use bf16: true, or auto", {"fp16", "float16"});
-  t.reject("dml learns from preferences with rl: dpo, orpo, simpo, cpo and kto, and from rewards with rl: grpo",
-           {"ebft"});
+  t.reject("dml trains on preferences with rl: dpo, orpo, simpo, cpo and kto, and on rewards with rl: grpo", {"ebft"});
   t.reject("write center_rewards_coefficient", {"center_rewards"});
   t.reject("write it under trl", {"sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"});
   t.reject("dml trains text-only models",

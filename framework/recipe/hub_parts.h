@@ -6,7 +6,8 @@
 
 namespace dml {
 
-/// Of `base_model`: other keys may name another place for its config and its tokenizer, or replace its weights.
+/// The parts of `base_model` that are read: other keys may name another place for its config and its tokenizer, or
+/// replace its weights.
 inline SnapshotParts parts_of_base(const ModelSection& model) {
   return {.config = !model.base_model_config, .weights = !model.reinit_weights, .tokenizer = !model.tokenizer_config};
 }

@@ -213,7 +213,8 @@ void check_train(const Recipe& recipe, RuleReport& rules) {
     if (steps && *steps >= 1 && *steps != std::floor(*steps))
       rules.error(key, fmt::format("'{}' must be a whole number, or a fraction below 1", key));
     if (steps && t.max_steps && *steps > static_cast<double>(*t.max_steps))
-      rules.warning(key, fmt::format("'{}' is above {}, so the run ends before", key, rules.cite("max_steps")));
+      rules.warning(key,
+                    fmt::format("'{}' is above {}, so the run ends before that step", key, rules.cite("max_steps")));
   }
 }
 

@@ -10,7 +10,7 @@ void check_evals(const EvalSection& section, RuleReport& rules) {
     const EvalEntry& e = section.evals[i];
     auto key = [&](const char* name) { return fmt::format("evals.{}.{}", i, name); };
     if (e.task.empty() && e.checks.empty())
-      rules.error(key("name"), fmt::format("'{}' is missing: how answers are checked, or a task", key("checks")));
+      rules.error(key("name"), fmt::format("'{}' is missing: name a check, or set 'task'", key("checks")));
     if (e.task.empty()) continue;
     for (auto [name, given] : {std::pair{"checks", !e.checks.empty()}, {"prompts", !e.prompts.empty()}})
       if (given)

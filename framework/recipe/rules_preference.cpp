@@ -208,13 +208,14 @@ void check_preference(const Recipe& recipe, RuleReport& rules) {
                   fmt::format("rl: simpo with rl_beta of {} learns next to nothing; 2 to 10 are usual", p.beta()));
   if (p.rl == Rl::simpo && !rules.given("cpo_alpha"))
     rules.warning("rl",
-                  "rl: simpo adds cross-entropy of the chosen answers, as Axolotl does; SimPO proper has cpo_alpha: 0");
+                  "rl: simpo adds cross-entropy of the chosen answers, as Axolotl does; for SimPO as published, set "
+                  "cpo_alpha: 0");
   const bool adapter = recipe.adapter.adapter != AdapterKind::none;
   const double high = adapter ? 5e-5 : 5e-6;
   if (recipe.optim.learning_rate > high && !recipe.model.base_model.empty())
     rules.warning(
         "learning_rate",
-        fmt::format("'learning_rate' of {} is high for {}: above {} models tend to fall apart within a hundred steps",
+        fmt::format("'learning_rate' of {} is high for {}: above {}, training often diverges within a hundred steps",
                     recipe.optim.learning_rate, rules.cite("rl"), high));
 }
 

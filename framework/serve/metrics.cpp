@@ -84,10 +84,10 @@ std::string Metrics::text() const {
   one("kv_cache_usage_perc", "gauge", "Share of the key-value cache that requests under way hold, 0 to 1.",
       cache_usage_);
   one("prompt_tokens_total", "counter", "Tokens of prompts.", prompt_tokens_);
-  one("prefix_cache_queries_total", "counter", "Tokens of prompts that were looked for in the cache.", prompt_tokens_);
-  one("prefix_cache_hits_total", "counter", "Tokens of prompts that the cache knew.", cached_tokens_);
+  one("prefix_cache_queries_total", "counter", "Prompt tokens looked up in the prefix cache.", prompt_tokens_);
+  one("prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache.", cached_tokens_);
   one("generation_tokens_total", "counter", "Tokens generated.", generated_);
-  one("requests_left_total", "counter", "Requests whose client left.", left_);
+  one("requests_left_total", "counter", "Requests canceled because the client disconnected.", left_);
   out += "# HELP dml_request_success_total Answers, by what ended them.\n# TYPE dml_request_success_total counter\n";
   out += fmt::format("dml_request_success_total{{{},finished_reason=\"stop\"}} {}\n", label_, by_stop_);
   out += fmt::format("dml_request_success_total{{{},finished_reason=\"length\"}} {}\n", label_, by_length_);

@@ -165,7 +165,7 @@ void ServedModels::plan(const ServedOptions& options) {
         static_cast<double>(std::max<std::int64_t>(0, left)) / 1e9);
   if (tokens < engine_.cache_tokens) {
     engine_.cache_tokens = tokens;
-    log_warning("Memory for {} tokens of all requests together; requests wait when it is full", tokens);
+    log_warning("The key-value cache holds {} tokens for all requests together; requests wait when it is full", tokens);
   }
 }
 

@@ -33,7 +33,7 @@ class Service {
   Admission submit(std::shared_ptr<Work> work);
   /// Completes running and queued requests for at most this time, then cancels the rest.
   void finish(std::chrono::seconds most);
-  /// Of all requests so far. Only after finish().
+  /// The speed of all requests so far. Call only after finish().
   const GenerationSpeed& speed() const { return engine_.speed(); }
 
  private:

@@ -186,7 +186,7 @@ void add_tokens(const Json& list, Pipeline& out, std::string_view source) {
     token.single_word = json_bool(entry, "single_word", false, where);
     // As in Hugging Face's tokenizers, a token in the model's vocabulary keeps the model's id.
     if (Token known = out.model->vocabulary.find(token.text); known >= 0 && known != token.id) {
-      log_warning("{}: '{}' has id {} here, the vocabulary says {}, which holds", where, shown(token.text), token.id,
+      log_warning("{}: '{}' has id {} here, the vocabulary says {}, which is used", where, shown(token.text), token.id,
                   known);
       token.id = known;
     } else if (known < 0 && out.model->vocabulary.has(token.id)) {

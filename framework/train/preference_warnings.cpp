@@ -52,18 +52,18 @@ std::vector<std::string> PreferenceWarnings::warnings() const {
   if (after < before - kMaxFall * std::abs(before))
     out.push_back(fmt::format(
         "logps/chosen fell from {:.1f} to {:.1f}: the chosen answers became less likely, too (logps/rejected from "
-        "{:.1f} to {:.1f}); an sft loss beside it, apo_zero, a larger rl_beta or a lower learning_rate hold them up",
+        "{:.1f} to {:.1f}); to counter this, add an sft loss, use apo_zero, raise rl_beta or lower learning_rate",
         before, after, mean(first_, kRejected), mean(last_, kRejected)));
   if (margin > kLargeMargin)
-    out.push_back(
-        fmt::format("rewards/margins reached {:.1f}: far more than tells answers apart; a lower learning_rate, fewer "
-                    "epochs or a larger rl_beta keep more of the model at the start",
-                    margin));
+    out.push_back(fmt::format(
+        "rewards/margins reached {:.1f}, far more than needed: the model has moved far from the reference; lower "
+        "learning_rate, use fewer epochs or raise rl_beta",
+        margin));
   const double length = mean(last_, kLength), cut = mean(last_, kCut), equal = mean(last_, kEqual);
   if (length > kMaxGrowth * mean(first_, kLength) && cut > kManyCut)
     out.push_back(
-        fmt::format("the model's answers grew from {:.0f} to {:.0f} tokens, and {:.0f} % of them do not end by "
-                    "themselves; a length reward, mask_truncated_completions or loss_type: dr_grpo work against that",
+        fmt::format("the model's answers grew from {:.0f} to {:.0f} tokens, and {:.0f} % of them are cut "
+                    "off; to counter this, use a length reward, mask_truncated_completions or loss_type: dr_grpo",
                     mean(first_, kLength), length, 100 * cut));
   if (equal > kManyEqual)
     out.push_back(

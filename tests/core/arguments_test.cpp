@@ -33,7 +33,7 @@ TEST(ArgumentsOfRows, ThatAreInvalidAreReportedTogether) {
         "first\nkwargs: unknown argument 'cycle'; did you mean 'cycles'?\nkwargs: power must be in [0, 10), is "
         "10\nkwargs: cycles must not be negative, is -1\nkwargs: mirrored must be true or false, is 1\n"
         "kwargs: kind must be one of linear, cosine, is \"cosin\"; did you mean 'cosine'?\n"
-        "kwargs: label must be a text, is 2");
+        "kwargs: label must be a string, is 2");
   }
 }
 

@@ -11,9 +11,9 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class LeftOutRows : public PrepareTest {};
+class DroppedRows : public PrepareTest {};
 
-TEST_F(LeftOutRows, RemovesDuplicatesAndWarnsOfLeaks) {
+TEST_F(DroppedRows, RemovesDuplicatesAndWarnsOfLeaks) {
   std::string file = write("a.jsonl", rows(30) + rows(10));
   add(file, "alpaca");
   DatasetEntry test;
@@ -44,7 +44,7 @@ TEST_F(LeftOutRows, RemovesDuplicatesAndWarnsOfLeaks) {
 }
 
 // The advice must not be one that leaves nothing to train on.
-TEST_F(LeftOutRows, TestDataThatAreTheTrainingDataAreNoDuplicates) {
+TEST_F(DroppedRows, TestDataThatAreTheTrainingDataAreNoDuplicates) {
   std::string file = write("a.jsonl", rows(20));
   add(file, "alpaca");
   data.datasets[0].weight = 2;  // a repeated example is no duplicate either
@@ -61,7 +61,7 @@ TEST_F(LeftOutRows, TestDataThatAreTheTrainingDataAreNoDuplicates) {
                         file + ":1 in test_datasets)"));
 }
 
-TEST_F(LeftOutRows, ADuplicateThatIsSplitOffIsALeak) {
+TEST_F(DroppedRows, ADuplicateThatIsSplitOffIsALeak) {
   add(write("a.jsonl", rows(10) + rows(1)), "alpaca");
   data.val_set_size = 1;  // the last row
   data.shuffle_merged_datasets = false;
@@ -71,7 +71,7 @@ TEST_F(LeftOutRows, ADuplicateThatIsSplitOffIsALeak) {
   EXPECT_THAT(p.report().warnings(), Contains(HasSubstr("set dataset_exact_deduplication: true to keep one of each")));
 }
 
-TEST_F(LeftOutRows, RemovesNearDuplicates) {
+TEST_F(DroppedRows, RemovesNearDuplicates) {
   std::string story(300, ' ');
   for (std::uint32_t i = 0, state = 1; i < story.size(); ++i)
     story[i] = static_cast<char>('a' + (state = state * 1103515245u + 12345u) / 65536 % 26);
@@ -88,7 +88,7 @@ TEST_F(LeftOutRows, RemovesNearDuplicates) {
   EXPECT_EQ(p.report().datasets[0].first_dropped.at(0).detail, "of " + path("a.jsonl") + ":1");  // its twin
 }
 
-TEST_F(LeftOutRows, DropsRowsByTheirScores) {
+TEST_F(DroppedRows, DropsRowsByTheirScores) {
   add(write("a.jsonl", rows(6)), "alpaca");
   std::string scores;
   for (int line = 1; line <= 5; ++line)
@@ -132,7 +132,7 @@ TEST_F(LeftOutRows, DropsRowsByTheirScores) {
               testing::ThrowsMessage<UserError>(HasSubstr("scores.jsonl:1: not a line of `dml score`")));
 }
 
-TEST_F(LeftOutRows, JudgesEachPieceOfADocumentByItsOwnScore) {
+TEST_F(DroppedRows, JudgesEachPieceOfADocumentByItsOwnScore) {
   add(write("a.jsonl", "{\"text\": \"" + std::string(600, 'x') + "\"}\n"), "completion");
   data.shuffle_merged_datasets = false;
   const Prepared whole = run();
@@ -163,7 +163,7 @@ TEST_F(LeftOutRows, JudgesEachPieceOfADocumentByItsOwnScore) {
                                   HasSubstr(fmt::format("the row's mean loss {:.4f} is below min_loss 2", mean)))));
 }
 
-TEST_F(LeftOutRows, KeepsRowsOfEqualTokensThatDifferInWeight) {
+TEST_F(DroppedRows, KeepsRowsOfEqualTokensThatDifferInWeight) {
   const std::string text = R"({"text": "once upon a time", "w": )";
   add(write("a.jsonl", text + "1}\n" + text + "2}\n" + text + "1}\n"), "completion");
   data.datasets[0].field_weight = "w";

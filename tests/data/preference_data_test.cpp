@@ -414,7 +414,7 @@ TEST_F(LabeledData, AnswersOfOneKindAreRefused) {
       run();
       FAIL();
     } catch (const UserError& e) {
-      EXPECT_NE(std::string(e.what()).find("k.jsonl: no answer to train on is " +
+      EXPECT_NE(std::string(e.what()).find("k.jsonl: none of the answers is " +
                                            std::string(good ? "bad (label: false)" : "good (label: true)") +
                                            "; kto needs both kinds"),
                 std::string::npos)

@@ -103,7 +103,7 @@ TEST(SlurmScript, RefusesWhatSlurmWouldMisread) {
                 HasSubstr("expected minutes, HH:MM:SS"))
         << bad;
   EXPECT_THAT(error_of([](SlurmRequest& s, LaunchRequest& r) { s.nodes = 0, r.ranks = 2; }),
-              AllOf(HasSubstr("--nodes 0: expected 1 to"), HasSubstr("-n does not go with --submit")));
+              AllOf(HasSubstr("--nodes 0: expected 1 to"), HasSubstr("-n does not work with --submit")));
   EXPECT_THAT(error_of([](SlurmRequest& s, LaunchRequest&) { s.partition = "a b"; }),
               HasSubstr("not a name of a partition"));
 }

@@ -463,7 +463,7 @@ TEST_F(PreferenceRuns, AnswersOfOneKindAreRefused) {
       preference("kto") + Keys{{"datasets", fmt::format("[{{path: {}, type: passthrough}}]", at("single.jsonl"))},
                                {"val_set_size", ""},
                                {"eval_steps", ""}};
-  expect_refused(train(1, recipe("one.yml", keys)), 2, {"single.jsonl", "no answer to train on is bad (label: false)"});
+  expect_refused(train(1, recipe("one.yml", keys)), 2, {"single.jsonl", "none of the answers is bad (label: false)"});
 }
 
 // Only the loss called kto compares a prompt with the answer of another row.

@@ -249,7 +249,7 @@ TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
     EXPECT_NE(e.err.find(says), std::string::npos) << e.err;
   };
   refused({"--best-of", "4"}, "--best-of needs --reward");
-  refused({"--reward", judge, "--best-of", "1"}, "--best-of: 1 is not from 2");
+  refused({"--reward", judge, "--best-of", "1"}, "--best-of: 1 is not between 2");
   refused({"--reward", judge, "--greedy"}, "--reward needs answers that differ");
   refused({"--reward", base_directory()}, "is a language model, not a reward model");
 }

@@ -71,7 +71,7 @@ TEST_F(Fetching, RevisionsPatternsAndDatasets) {
   EXPECT_EQ(read_file(chosen.folder + "/pytorch_model.bin"), "never");
   EXPECT_EQ(read_file(chosen.folder + "/empty.txt"), "");
   only.include = {"*.gguff"};
-  EXPECT_THAT(problem(only), HasSubstr("model org/model: no file fits '*.gguff'"));
+  EXPECT_THAT(problem(only), HasSubstr("model org/model: no file matches '*.gguff'"));
   hub_.add("datasets/org/rows/data/train-00000-of-00001.jsonl", "{}");
   hub_.add("datasets/org/rows/script.py", "no");
   FetchRequest rows = request("org/rows");
@@ -127,7 +127,7 @@ TEST_F(Fetching, RefusalsAreExplained) {
   hub_.set_faults({{"redirect to a file", {99, 1}}});
   EXPECT_THAT(problem(), HasSubstr("a redirect from http://127.0.0.1"));
   hub_.set_faults({{"bad name", {1, 0, "../../.ssh/id"}}});
-  EXPECT_THAT(problem(), HasSubstr("a file called '../../.ssh/id' is refused"));
+  EXPECT_THAT(problem(), HasSubstr("the file name '../../.ssh/id' is not safe to create"));
   HubOptions nobody = hub_.options();
   nobody.endpoint = "http://127.0.0.1:1";
   EXPECT_THAT([&] { fetch_from_hub(HubClient(nobody), request()); },

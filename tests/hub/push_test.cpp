@@ -195,7 +195,7 @@ TEST_F(Pushing, ProblemsAreReported) {
   EXPECT_THAT(problem(nowhere), HasSubstr("no such directory"));
   nowhere.folder = hub_.scratch("lora/checkpoint-10");
   nowhere.include = {"*.gguf"};
-  EXPECT_THAT(problem(nowhere), HasSubstr("nothing to push: no file fits --include"));
+  EXPECT_THAT(problem(nowhere), HasSubstr("nothing to push: no file matches --include"));
   PushRequest name = request();
   for (const char* id : {"../x", "result", "org/result@v1"}) {
     name.id = id;

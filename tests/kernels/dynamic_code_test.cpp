@@ -86,7 +86,7 @@ TEST(DynamicCode, ValuesComeBackWithinAHalfStep) {
   }
 }
 
-TEST(DynamicCode, ZerosAndWhatIsNoNumberAreSurvived) {
+TEST(DynamicCode, ZerosStayZeroAndNanGivesAnInfiniteScale) {
   std::vector<float> x(300, 0.f), back(300, 1.f);
   std::vector<std::uint8_t> codes(300);
   std::vector<float> scales(2);

@@ -267,7 +267,7 @@ TEST(Gemm, PropagatesInfinityAndNan) {
 }
 
 // On AMX x becomes fixed-point numbers there.
-TEST(Gemm, OfFewRowsWithInt8KeepsWhatIsSmallBesideAnOutlierAndSaysWhatIsNoNumber) {
+TEST(Gemm, OfFewRowsWithInt8KeepsSmallValuesBesideAnOutlierAndPropagatesNan) {
   constexpr std::int64_t t = 3, n = 40, k = 333;
   Stored w({DType::int8}, n, k);
   auto x = values(t * k, 1);

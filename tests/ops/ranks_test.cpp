@@ -191,7 +191,7 @@ TEST_F(Ranks, AreNotStartedByAnotherMpi) {
 }
 
 // Where MPI cannot be initialized, a quiet mpirun ends with code 1 before a rank can say anything.
-TEST_F(Ranks, AreMissedWhereTheyEndSilently) {
+TEST_F(Ranks, ThatCannotStartAreReported) {
   EXPECT_EQ(run(on_ranks(2, {"--trial-rank"})).exit, 0);
   const std::string path = recipe("silent.yml", tiny_model() + Keys{{"output_dir", at("silent")}});
   fs::create_directory(at("bin"));
@@ -209,7 +209,7 @@ TEST_F(Ranks, AreMissedWhereTheyEndSilently) {
   EXPECT_EQ(own_error.err.find("cannot start"), own_error.err.npos) << own_error.err;
 }
 
-TEST_F(Ranks, LetTheFirstOneSpeakBeforeTheyCommunicate) {
+TEST_F(Ranks, PrintACommonErrorOnce) {
   const std::string path = recipe("loud.yml", tiny_lora());
   const auto times_said = [](const Ended& e, const std::string& what) {
     int times = 0;

@@ -56,7 +56,7 @@ TEST(Prune, AllPlanesOfAnEntryGoTogether) {
   for (std::size_t i = 0; i < 1000; ++i) EXPECT_EQ(a.square[i], a.mean[i] == 0 ? 0 : 1) << i;
 }
 
-TEST(Prune, AtRandomTakesItsShareWhereverTheStretchIsCut) {
+TEST(Prune, AtRandomDoesNotDependOnHowStateIsSliced) {
   State whole(4000, 4), cut(4000, 4);
   Random random(9, Purpose::adapter, 3);
   prune_at_random(whole.slice(0, 0, 4000), 0.7, random);

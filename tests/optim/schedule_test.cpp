@@ -104,7 +104,7 @@ TEST(LearningRate, WarmupHasAxolotlsDefaults) {
   EXPECT_EQ(warmup_length(s), 0);
 }
 
-TEST(LearningRate, JaggedRestartsLieOverTheSchedule) {
+TEST(LearningRate, JaggedRestartsMultiplyTheSchedule) {
   ScheduleSettings s = settings("cosine");
   LearningRate plain(s);
   s.restart_steps = 20;

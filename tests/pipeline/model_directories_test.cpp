@@ -256,7 +256,7 @@ TEST_F(Directories, AreRefusedWhereAConversionMakesNoSense) {
     EXPECT_EQ(problem({.input = adapter, .output = at("x"), .format = "peft", .tied = tied}),
               option + " is for models; " + adapter + " is an adapter");
     EXPECT_EQ(problem({.input = model("qwen2"), .output = at("x"), .format = "gguf", .tied = tied}),
-              option + " does not go with --format gguf");
+              option + " does not work with --format gguf");
   }
   for (const std::optional<std::string>& format : {std::optional<std::string>(), std::optional<std::string>("gguf")})
     EXPECT_EQ(problem({.input = model("qwen2"), .output = at("x"), .format = format, .base_model = model("qwen2")}),

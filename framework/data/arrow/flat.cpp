@@ -16,7 +16,7 @@ T read(std::string_view bytes, std::size_t at) {
 
 FlatVector::FlatVector(std::string_view bytes, std::size_t at, std::size_t element)
     : bytes_(bytes), at_(at + 4), size_(read<std::uint32_t>(bytes, at)), element_(element) {
-  if (size_ > (bytes_.size() - at_) / element_) throw FlatProblem("a list in the metadata is longer than they are");
+  if (size_ > (bytes_.size() - at_) / element_) throw FlatProblem("a list in the metadata exceeds their size");
 }
 
 FlatTable FlatVector::table(std::size_t i) const {
