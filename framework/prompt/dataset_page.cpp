@@ -29,6 +29,7 @@ datasets:
 
 Each format below has a row and the text that dml makes from it. Text in ⟦ ⟧ is trained; all other text is context only.
 ‹bos› and ‹eos› are the special tokens of the tokenizer. With `train_on_inputs: true`, prompts are trained as well.
+A column with `?` may be missing; of columns `a|b`, the first that a row has is read.
 
 Special tokens are recognized only in the text of a template. A special token that is spelled out in a row stays text.
 )";

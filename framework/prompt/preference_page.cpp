@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/text.h"
 #include "prompt/dataset_page.h"
 #include "prompt/preference.h"
 #include "recipe/recipe.h"
