@@ -218,13 +218,12 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
   if (type == "ByteFallback") return std::make_unique<ByteFallback>();
   if (type == "Fuse") return std::make_unique<Fuse>();
   if (type == "Strip") {
-    std::string content = json_string(spec, "content", " ", where);
-    if (content.empty()) throw UserError("{}: 'content' must be one character", where);
+    std::string content = read_character(spec, "content", " ", where);
     return std::make_unique<StripOfTokens>(content, read_count(spec, "start", where), read_count(spec, "stop", where),
                                            fused);
   }
   if (type == "Metaspace")
-    return std::make_unique<MetaspaceDecoder>(json_string(spec, "replacement", "\xe2\x96\x81", where),
+    return std::make_unique<MetaspaceDecoder>(read_character(spec, "replacement", "\xe2\x96\x81", where),
                                               read_prefix_scheme(spec, where) != PrefixScheme::never);
   if (type == "Replace") {
     Pattern pattern = read_pattern(spec, where);

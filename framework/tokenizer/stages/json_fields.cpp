@@ -3,6 +3,7 @@
 #include "core/base64.h"
 #include "core/error.h"
 #include "core/shown.h"
+#include "core/utf8.h"
 
 namespace dml {
 
@@ -29,6 +30,13 @@ Pattern read_pattern(const Json& spec, std::string_view where) {
       return {member.value().get<std::string>(), member.key() == "Regex"};
   }
   throw UserError("{}: 'pattern' must be {{\"String\": …}} or {{\"Regex\": …}}", where);
+}
+
+std::string read_character(const Json& spec, const char* key, const char* fallback, std::string_view where) {
+  std::string text = json_string(spec, key, fallback, where);
+  if (count_characters(text) != 1)
+    throw UserError("{}: '{}' must be one character, is '{}'", where, key, shown(text, 60));
+  return text;
 }
 
 std::string decode_base64(std::string_view text, std::string_view where) {

@@ -22,6 +22,9 @@ struct Pattern {
 };
 Pattern read_pattern(const Json& spec, std::string_view where);
 
+/// A text of one character. UserError for any other number of characters.
+std::string read_character(const Json& spec, const char* key, const char* fallback, std::string_view where);
+
 std::string decode_base64(std::string_view text, std::string_view where);
 
 }  // namespace dml

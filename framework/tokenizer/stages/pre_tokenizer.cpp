@@ -266,7 +266,7 @@ void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result,
   } else if (type == "Split") {
     add_split(spec, parts, where);
   } else if (type == "Metaspace") {
-    parts.push_back(std::make_unique<Metaspace>(json_string(spec, "replacement", "\xe2\x96\x81", where),
+    parts.push_back(std::make_unique<Metaspace>(read_character(spec, "replacement", "\xe2\x96\x81", where),
                                                 read_prefix_scheme(spec, where),
                                                 json_bool(spec, "split", true, where)));
   } else if (type == "Digits") {
@@ -283,9 +283,7 @@ void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result,
     parts.push_back(split(each_char(is_space), Behavior::removed));
     parts.push_back(split(each_char(is_punctuation), Behavior::isolated));
   } else if (type == "CharDelimiterSplit") {
-    std::string delimiter = json_string(spec, "delimiter", "", where);
-    if (delimiter.empty()) throw UserError("{}: 'delimiter' must be one character", where);
-    parts.push_back(split(text_finder(delimiter), Behavior::removed));
+    parts.push_back(split(text_finder(read_character(spec, "delimiter", "", where)), Behavior::removed));
   } else if (type == "FixedLength") {
     auto length = json_integer(spec, "length", 0, where);
     if (length < 1) throw UserError("{}: 'length' must be at least 1, is {}", where, length);
