@@ -119,8 +119,8 @@ RopeTables::Table RopeTables::make(const RopeSpec& rope, const ModelSpec& spec) 
   Table t;
   t.rope = rope;
   t.max_positions = spec.max_positions;
-  t.dim = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
-  t.half = (t.dim + 1) / 2;
+  t.dim = spec.rotary_dim(rope);
+  t.half = spec.rotary_pairs(rope);
   t.last = rope_switch(rope, spec.max_positions);
   // longrope: rows for short documents, followed by those for long ones. With dynamic NTK every length has its own
   // rows, which angles() computes for the documents of a pass.

@@ -22,6 +22,10 @@ ModelSpec ModelSpec::with_head(HeadKind kind, std::int64_t outputs) const {
   return out;
 }
 
+std::int64_t ModelSpec::rotary_dim(const RopeSpec& kind) const {
+  return static_cast<std::int64_t>(static_cast<double>(head_dim) * kind.partial);
+}
+
 std::int64_t ModelSpec::parameters() const {
   std::int64_t n = 0;
   for (auto& w : weight_names(*this)) n += w.size();
@@ -41,11 +45,10 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
     if (wrong) problems.add(fmt::format("{}: {}", source, text));
   };
   bad(!(rope.theta > 1 && rope.theta < 1e15), fmt::format("rope theta must be above 1, is {}", rope.theta));
-  bad(!(rope.partial > 0 && rope.partial <= 1),
-      fmt::format("the rotary share of a head must be in (0, 1], is {}", rope.partial));
-  auto rotated = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
-  // transformers rounds an odd rotary dim up to pairs, unless this exceeds the head.
-  bad(rope.partial > 0 && rope.partial <= 1 && (rotated == 0 || (rotated % 2 != 0 && rotated == spec.head_dim)),
+  const bool share = rope.partial > 0 && rope.partial <= 1;
+  bad(!share, fmt::format("the rotary share of a head must be in (0, 1], is {}", rope.partial));
+  const std::int64_t rotated = share ? spec.rotary_dim(rope) : 0, pairs = share ? spec.rotary_pairs(rope) : 0;
+  bad(share && (rotated == 0 || 2 * pairs > spec.head_dim),
       fmt::format("rotary embedding turns pairs: {} of head_dim {} is not an even number above 0", rotated,
                   spec.head_dim));
   bad(rope.scaling == RopeScaling::dynamic && rotated == 2,
@@ -69,8 +72,8 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
   if (rope.scaling == RopeScaling::longrope)
     for (auto* factors : {&rope.long_factor, &rope.short_factor}) {
       const char* name = factors == &rope.long_factor ? "long_factor" : "short_factor";
-      bad(static_cast<std::int64_t>(factors->size()) != rotated / 2,
-          fmt::format("longrope {} must have {} numbers, has {}", name, rotated / 2, factors->size()));
+      bad(share && std::ssize(*factors) != pairs,
+          fmt::format("longrope {} must have {} numbers, has {}", name, pairs, factors->size()));
       for (double f : *factors)
         if (!(f > 0 && f < 1e6)) {
           bad(true, fmt::format("longrope {} holds {}", name, f));

@@ -185,6 +185,10 @@ struct ModelSpec {
     return moe.experts > 0 &&
            !(static_cast<std::size_t>(layer) < moe.dense.size() && moe.dense[static_cast<std::size_t>(layer)]);
   }
+  /// The elements of a head that `kind`, one of its ropes, turns.
+  std::int64_t rotary_dim(const RopeSpec& kind) const;
+  /// The pairs that they are; an odd number is rounded up, as in transformers.
+  std::int64_t rotary_pairs(const RopeSpec& kind) const { return (rotary_dim(kind) + 1) / 2; }
   /// The factor of q·k in a layer, counted from 0.
   float attention_scale(std::int64_t layer) const;
   /// The number of parameters of the model.

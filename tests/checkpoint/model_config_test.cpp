@@ -5,6 +5,7 @@
 #include "bad_cases.h"
 #include "core/bf16.h"
 #include "fixture.h"
+#include "model/rope_tables.h"
 #include "model/weight_names.h"
 
 namespace dml {
@@ -102,6 +103,21 @@ TEST(ModelConfig, LongropeTakesItsFactorFromTheTwoLengths) {
   EXPECT_EQ(s.rope.scaling, RopeScaling::longrope);
   EXPECT_EQ(s.rope.factor, 32);
   EXPECT_EQ(s.rope.original_positions, 4096);
+}
+
+// head_dim 8: of 5 elements, transformers turns 3 pairs.
+TEST(ModelConfig, LongropeHasAFactorForEveryPairOfAnOddRotaryDim) {
+  auto phi3 = [](const std::string& factors) {
+    return read("phi3", R"({"partial_rotary_factor": 0.7, "max_position_embeddings": 131072,
+        "original_max_position_embeddings": 4096, "rope_scaling": {"type": "longrope", "long_factor": )" +
+                            factors + R"(, "short_factor": [1, 1, 1]}})");
+  };
+  const ModelSpec s = phi3("[1, 2, 3]");
+  EXPECT_EQ(s.rotary_dim(s.rope), 5);
+  EXPECT_EQ(s.rotary_pairs(s.rope), 3);
+  EXPECT_EQ(RopeTables(s, 16).length(), 16);
+  EXPECT_THAT([&] { phi3("[1, 2]"); },
+              testing::ThrowsMessage<UserError>(HasSubstr("longrope long_factor must have 3 numbers, has 2")));
 }
 
 // What transformers 5.17 makes of these keys.
