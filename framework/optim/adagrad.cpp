@@ -20,7 +20,6 @@ class Adagrad : public Optimizer {
   StateLayout state() const override { return 1; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const float eps = a_.real("eps"), begin = a_.real("initial_accumulator_value");
-    const bool first = step.number == 0;
     for (const OptimizerSlice& s : slices) {
       const SliceStep k(s, step, a_.real("weight_decay"));
       const float rate = as_float(k.rate / (1 + static_cast<double>(step.number) * a_.number("lr_decay")));
@@ -28,7 +27,7 @@ class Adagrad : public Optimizer {
       const float* grad = s.grad.data();
       each_element(s.size(), [=](std::int64_t i) {
         const float g = grad[i] * k.scale + k.decay * w[i];
-        sum[i] = (first ? begin : sum[i]) + g * g;
+        sum[i] = (sum[i] == 0 ? begin : sum[i]) + g * g;  // 0: the first update
         w[i] -= rate * g / (std::sqrt(sum[i]) + eps);
       });
     }

@@ -1,7 +1,7 @@
 // APOLLO (Zhu et al. 2024): scales the gradient by a factor per channel, or per tensor (apollo_mini), which AdamW on a
 // random projection of the gradient determines. R = projected gradient, N = its m/(√v + ε); factor = ‖N‖/(‖R‖ + 1e-8)
-// along the longer side; update = factor·g, its norm limited to 1.01 times that of the previous update; w −=
-// η·√scale·update; w −= η·λ·w.
+// along the longer side; update = factor·g, its norm limited to 1.01 times that of the previous update that was not 0;
+// w −= η·√scale·update; w −= η·λ·w.
 //
 // The elements of the projection are normal/√rank, addressed by (seed, parameter, step / gap).
 #include <cstring>
@@ -66,14 +66,14 @@ class Apollo : public LowRankAdamW {
   void step_matrix(const OptimizerSlice& s, const OptimizerStep& step) const override {
     const SliceStep k(s, step, as_float(adam_.weight_decay));
     const Projection to = projection(*s.parameter);
-    const std::int64_t gap = a_.whole_number("update_proj_gap"), cols = to.cols;
+    const std::int64_t cols = to.cols;
     double norm = 0;
     std::memcpy(&norm, s.state.data(), sizeof norm);
     float *basis = s.state.data() + 2, *m = basis + to.basis(), *v = m + to.projected(), *w = s.value.data(),
           *low = working_memory(working_floats(to)), *direction = low + to.projected(),
           *factors = direction + to.projected();
     const float* grad = s.grad.data();
-    if (step.number % gap == 0) draw(s, to, step.number / gap, basis);
+    if (sets_basis(step, to, basis)) draw(s, to, step.number / a_.whole_number("update_proj_gap"), basis);
     project(to, grad, basis, low);
     each_element(to.projected(), [=](std::int64_t i) { low[i] *= k.scale; });
     const float bias = adam_direction(adam_, step.number + 1, to.projected(), low, m, v, direction);
@@ -82,9 +82,9 @@ class Apollo : public LowRankAdamW {
       return grad[i] * k.scale * factors[by_row ? i / cols : i % cols];
     };
     double now = std::sqrt(sum_in_order(s.size(), [=](std::int64_t i) { return update(i) * update(i); }));
-    const double limiter = step.number > 0 ? std::max(now / (norm + 1e-8), 1.01) / 1.01 : 1;
+    const double limiter = norm > 0 ? std::max(now / (norm + 1e-8), 1.01) / 1.01 : 1;
     now /= limiter;
-    std::memcpy(s.state.data(), &now, sizeof now);
+    if (now > 0) std::memcpy(s.state.data(), &now, sizeof now);
     const float factor = as_float(k.rate * bias * std::sqrt(a_.number("scale")) / limiter);
     each_element(s.size(), [=](std::int64_t i) {
       w[i] -= factor * update(i);

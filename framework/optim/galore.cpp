@@ -26,7 +26,7 @@ class GaLore : public LowRankAdamW {
     const Projection to = projection(*s.parameter);
     float *basis = s.state.data(), *m = basis + to.basis(), *v = m + to.projected(), *w = s.value.data(),
           *low = working_memory(working_floats(to)), *full = low + to.projected();
-    if (step.number % a_.whole_number("update_proj_gap") == 0)
+    if (sets_basis(step, to, basis))
       kernels::leading_singular_vectors({s.grad.data(), to.rows, to.cols}, !to.right, to.rank, basis);
     project(to, s.grad.data(), basis, low);
     each_element(to.projected(), [=](std::int64_t i) { low[i] *= k.scale; });

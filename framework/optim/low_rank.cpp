@@ -102,6 +102,11 @@ std::size_t LowRankAdamW::working_bytes(const Parameter& p) const {
   return targets_->contains(p) ? static_cast<std::size_t>(working_floats(projection(p))) * sizeof(float) : 0;
 }
 
+bool LowRankAdamW::sets_basis(const OptimizerStep& step, const Projection& to, const float* basis) const {
+  return step.number % a_.whole_number("update_proj_gap") == 0 ||
+         std::all_of(basis, basis + to.basis(), [](float x) { return x == 0; });
+}
+
 void LowRankAdamW::step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const {
   for (const OptimizerSlice& s : slices)
     if (targets_->contains(*s.parameter)) step_matrix(s, step);

@@ -62,6 +62,8 @@ class LowRankAdamW : public Optimizer {
   LowRankAdamW(const OptimizerSettings& s, const std::vector<OptimizerArgument>& arguments, const char* name,
                std::vector<StateTensor> first = {});
   Projection projection(const Parameter& p) const { return {trained_matrix(p), a_.whole_number("rank")}; }
+  /// Whether a step sets the basis: every update_proj_gap steps, and if there is none, since step 0 may be skipped.
+  bool sets_basis(const OptimizerStep& step, const Projection& to, const float* basis) const;
   virtual std::int64_t working_floats(const Projection& to) const = 0;
   virtual void step_matrix(const OptimizerSlice& s, const OptimizerStep& step) const = 0;
 

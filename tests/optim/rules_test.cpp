@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <tuple>
 #include <vector>
 
 #include "core/affinity.h"
@@ -280,6 +282,64 @@ TEST(Rules, ApolloFollowsItsFormulas) {
           ASSERT_NEAR(p.value[i], slow.w[i], 2e-5) << name << " " << rows << " step " << t;
       }
     }
+}
+
+double norm_of(const std::vector<float>& x) {
+  double squares = 0;
+  for (float each : x) squares += static_cast<double>(each) * each;
+  return std::sqrt(squares);
+}
+
+// A step without a trained token, or whose gradient is not finite, is skipped: then number 1 is the first update. The
+// state becomes that of number 0, the update differs by Adam's bias correction only.
+TEST(Rules, TheFirstUpdateNeedNotBeStepZero) {
+  const double later = std::sqrt(1 - 0.999 * 0.999) / (1 - 0.81) / (std::sqrt(1 - 0.999) / (1 - 0.9));
+  for (const auto& [name, args, ratio] :
+       std::vector<std::tuple<std::string, Json, double>>{{"galore_adamw", {{"rank", 2}}, later},
+                                                          {"apollo_adamw", {{"rank", 2}}, later},
+                                                          {"apollo_mini", Json::object(), later},
+                                                          {"adagrad", {{"initial_accumulator_value", 0.5}}, 1}}) {
+    OptimizerSettings settings{0.0};
+    settings.target_modules = {"all-linear"};
+    settings.args = args;
+    auto optimizer = optimizers().at(name).make(settings);
+    Tensor zero("layers.0.weight", {6, 4}, *optimizer), one = zero;
+    for (Tensor* p : {&zero, &one}) {
+      set_gradient(*p, 1, 1);
+      const OptimizerSlice slice = p->slice();
+      optimizer->step({&slice, 1}, {0.01, p == &one, 1});
+    }
+    EXPECT_EQ(std::memcmp(zero.state.data(), one.state.data(), zero.state.size() * sizeof(float)), 0) << name;
+    EXPECT_GT(norm_of(zero.value), 1e-3) << name;
+    for (std::size_t i = 0; i < zero.value.size(); ++i)
+      EXPECT_NEAR(one.value[i], ratio * static_cast<double>(zero.value[i]), 1e-6) << name << " " << i;
+  }
+}
+
+// An update of 0 is no measure for the norm of the next.
+TEST(Rules, ApolloGoesOnAfterAGradientOfZero) {
+  for (const char* name : {"apollo_adamw", "apollo_mini"}) {
+    OptimizerSettings settings{0.0};
+    settings.target_modules = {"all-linear"};
+    auto optimizer = optimizers().at(name).make(settings);
+    // The length of the last update, with a gradient at all steps but `without`.
+    auto last_update = [&](std::int64_t steps, std::int64_t without) {
+      Tensor p("layers.0.weight", {6, 4}, *optimizer);
+      set_gradient(p, 1, 1);
+      const std::vector<float> gradient = p.grad;
+      for (std::int64_t t = 0; t < steps; ++t) {
+        if (t == without) std::ranges::fill(p.grad, 0.0f);
+        else p.grad = gradient;
+        std::ranges::fill(p.value, 0.0f);
+        const OptimizerSlice slice = p.slice();
+        optimizer->step({&slice, 1}, {0.01, t, 1});
+      }
+      return norm_of(p.value);
+    };
+    const double usual = last_update(1, -1);
+    EXPECT_GT(last_update(2, 0), usual / 2) << name;
+    EXPECT_GT(last_update(3, 1), usual / 2) << name;
+  }
 }
 
 // The same bits on any number of threads, and from saved state.
