@@ -1,10 +1,16 @@
 #include "core/arguments.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/closest.h"
 
 namespace dml {
+namespace {
+
+constexpr double kExactWholeNumbers = 9007199254740992;  // 2^53: a double holds every whole number below
+
+}  // namespace
 
 std::string Argument::problem_with(const Json& value) const {
   if (fallback.is_boolean())
@@ -19,9 +25,12 @@ std::string Argument::problem_with(const Json& value) const {
   if (!fallback.is_number()) return "";
   if (!value.is_number()) return fmt::format("{} must be a number, is {}", name, dump(value));
   const double number = value.get<double>();
-  if (number >= 0 && number < below) return "";
-  if (below >= 1e300) return fmt::format("{} must not be negative, is {}", name, number);
-  return fmt::format("{} must be in [0, {}), is {}", name, below, number);
+  const bool whole = fallback.is_number_integer();
+  if (whole && number != std::floor(number)) return fmt::format("{} must be a whole number, is {}", name, number);
+  const double end = whole ? std::min(below, kExactWholeNumbers) : below;
+  if (number >= 0 && number < end) return "";
+  if (number < 0 && below >= 1e300) return fmt::format("{} must not be negative, is {}", name, number);
+  return fmt::format("{} must be in [0, {}), is {}", name, end, number);
 }
 
 Arguments::Arguments(const Json& given, const std::vector<Argument>& known, const std::string& key, Problems problems) {

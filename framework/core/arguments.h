@@ -11,7 +11,7 @@
 
 namespace dml {
 
-/// Its type is that of its default, `fallback`.
+/// Its type is that of its default, `fallback`: after 1 only whole numbers are valid, after 1.0 any number.
 struct Argument {
   std::string name, help;
   Json fallback;
@@ -30,6 +30,7 @@ class Arguments {
 
   double number(std::string_view name) const;
   float real(std::string_view name) const { return static_cast<float>(number(name)); }
+  /// Of an argument whose default is a whole number.
   std::int64_t whole_number(std::string_view name) const { return static_cast<std::int64_t>(number(name)); }
   bool flag(std::string_view name) const;
   const std::string& word(std::string_view name) const;

@@ -15,7 +15,7 @@
 namespace dml {
 namespace {
 
-std::vector<OptimizerArgument> apollo_arguments(double rank, double scale, const char* type) {
+std::vector<OptimizerArgument> apollo_arguments(int rank, double scale, const char* type) {
   return joined(joined(adam_arguments(0.9, 0.999, 1e-6), low_rank_arguments(rank, "steps between two projections")),
                 {{"scale", "factor of a step, of which the square root is used", scale},
                  {"scale_type", "a learning rate per channel or per tensor", type, {}, 1, {"channel", "tensor"}},

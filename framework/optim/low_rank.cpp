@@ -68,9 +68,9 @@ float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, c
   return bias_correction(a, t);
 }
 
-std::vector<OptimizerArgument> low_rank_arguments(double rank, const char* gap_help) {
+std::vector<OptimizerArgument> low_rank_arguments(int rank, const char* gap_help) {
   return {{"rank", "of the projected gradient", rank, {}, 65536},
-          {"update_proj_gap", gap_help, 200.0},
+          {"update_proj_gap", gap_help, 200},
           {"proj_type", "which side is projected: the shorter one", "std", {}, 1, {"std"}}};
 }
 

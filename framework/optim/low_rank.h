@@ -47,7 +47,7 @@ float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, c
                      float* out);
 
 /// The arguments that low-rank optimizers share: rank, update_proj_gap, proj_type.
-std::vector<OptimizerArgument> low_rank_arguments(double rank, const char* gap_help);
+std::vector<OptimizerArgument> low_rank_arguments(int rank, const char* gap_help);
 
 /// AdamW on projected gradients of the matrices of optim_target_modules, by a rule of the derived class; of everything
 /// else on the gradients themselves. UserError unless rank and update_proj_gap are at least 1.

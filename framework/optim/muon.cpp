@@ -19,7 +19,7 @@ std::vector<OptimizerArgument> muon_arguments() {
       adam_arguments(0.95, 0.95, 1e-8),
       {{"momentum", "decay rate of the momentum", 0.95, {}, 1},
        {"nesterov", "look ahead along the momentum", true},
-       {"ns_steps", "Newton–Schulz steps", 5.0, {}, 100},
+       {"ns_steps", "Newton–Schulz steps", 5, {}, 100},
        {"adjust_lr_fn", "scale of a matrix's step", "match_rms_adamw", {}, 1, {"match_rms_adamw", "original"}}});
 }
 

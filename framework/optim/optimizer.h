@@ -86,7 +86,9 @@ struct OptimizerArgument : Argument {
 
   OptimizerArgument(std::string called, std::string text, Json otherwise, From setting = {}, double bound = 1e300,
                     std::vector<std::string> allowed = {})
-      : Argument{std::move(called), std::move(text), std::move(otherwise), bound, std::move(allowed)}, from(setting) {}
+      : Argument{std::move(called), std::move(text), std::move(otherwise), bound, std::move(allowed)}, from(setting) {
+    if (from && fallback.is_number()) fallback = fallback.get<double>();  // settings may have fractions
+  }
 };
 
 /// The settings that are arguments of several optimizers, by their keys of the recipe.

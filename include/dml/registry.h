@@ -13,7 +13,8 @@ namespace dml::plugin {
 /// JSON that keeps the order of keys.
 using Json = nlohmann::ordered_json;
 
-/// An argument of a row. Its type is that of its default, `fallback`.
+/// An argument of a row. Its type is that of its default, `fallback`: after 1 only whole numbers are valid, after 1.0
+/// any number.
 struct Argument {
   std::string name, help;
   Json fallback;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace dml {
 namespace {
 
@@ -35,6 +37,19 @@ TEST(ArgumentsOfRows, ThatAreInvalidAreReportedTogether) {
         "kwargs: kind must be one of linear, cosine, is \"cosin\"; did you mean 'cosine'?\n"
         "kwargs: label must be a string, is 2");
   }
+}
+
+TEST(ArgumentsOfRows, AreWholeNumbersIfTheirDefaultIsOne) {
+  const Argument cycles{"cycles", "", 2}, rank{"rank", "", 8, 65536}, power{"power", "", 1.0};
+  EXPECT_EQ(cycles.problem_with(8.0), "");
+  EXPECT_EQ(cycles.problem_with(9007199254740991), "");
+  EXPECT_EQ(cycles.problem_with(8.7), "cycles must be a whole number, is 8.7");
+  EXPECT_EQ(cycles.problem_with(-0.5), "cycles must be a whole number, is -0.5");
+  EXPECT_EQ(cycles.problem_with(1e300), "cycles must be in [0, 9007199254740992), is 1e+300");
+  EXPECT_EQ(cycles.problem_with(std::numeric_limits<double>::infinity()),
+            "cycles must be in [0, 9007199254740992), is inf");
+  EXPECT_EQ(rank.problem_with(65536), "rank must be in [0, 65536), is 65536");
+  EXPECT_EQ(power.problem_with(8.7), "");
 }
 
 }  // namespace

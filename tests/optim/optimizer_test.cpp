@@ -158,6 +158,15 @@ TEST(Optimizers, ArgumentsAreChecked) {
             "optim_args: betas must be two numbers, is [0.9]");
   settings.args = Json::parse(R"({"beta1": 1.5})");
   EXPECT_EQ(message([&] { optimizers().at("adamw").make(settings); }), "optim_args: beta1 must be in [0, 1), is 1.5");
+  settings.target_modules = {"all-linear"};
+  settings.args = Json::parse(R"({"rank": 8.7, "update_proj_gap": 1e300})");
+  for (const char* name : {"galore_adamw", "apollo_adamw", "apollo_mini"})
+    EXPECT_EQ(message([&] { optimizers().at(name).make(settings); }),
+              "optim_args: rank must be a whole number, is 8.7\n"
+              "optim_args: update_proj_gap must be in [0, 9007199254740992), is 1e+300");
+  settings.args = Json::parse(R"({"ns_steps": 2.5})");
+  EXPECT_EQ(message([&] { optimizers().at("muon").make(settings); }),
+            "optim_args: ns_steps must be a whole number, is 2.5");
 }
 
 TEST(Clip, IsPyTorchsRule) {
