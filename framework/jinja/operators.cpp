@@ -41,7 +41,20 @@ Value integer_arithmetic(std::string_view op, std::int64_t a, std::int64_t b) {
   if (op == "**") return std::pow(static_cast<double>(a), static_cast<double>(b));
   if (b == -1) return op == "//" ? integer_arithmetic("-", 0, a) : Value(0);
   const std::int64_t rest = a % b, floor_rest = rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-  return op == "%" ? Value(floor_rest) : Value((a - floor_rest) / b);
+  return op == "%" ? Value(floor_rest) : Value(a / b - (floor_rest != rest));
+}
+
+/// Python's a // b and a % b.
+double floor_quotient(double a, double b) {
+  const double rest = std::fmod(a, b), quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0));
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double floor = std::floor(quotient);
+  return quotient - floor > 0.5 ? floor + 1 : floor;
+}
+double floor_rest_of(double a, double b) {
+  const double rest = std::fmod(a, b);
+  if (rest == 0) return std::copysign(0.0, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 Value float_arithmetic(std::string_view op, double a, double b) {
@@ -54,9 +67,7 @@ Value float_arithmetic(std::string_view op, double a, double b) {
   }
   if (b == 0) throw Failure{"float division by zero"};
   if (op == "/") return a / b;
-  double rest = std::fmod(a, b);
-  if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
-  return op == "%" ? rest : std::floor((a - rest) / b + 0.5);
+  return op == "%" ? floor_rest_of(a, b) : floor_quotient(a, b);
 }
 
 Value repeat(Interpreter& in, const Value& v, std::int64_t times) {

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "core/shown.h"
 #include "core/utf8.h"
@@ -78,9 +79,11 @@ Value truncate(Interpreter&, const Value& v, const Bound& a) {
   const std::int64_t length = a.integer(0, 255), leeway = a.integer(3, 5),
                      n = static_cast<std::int64_t>(count_characters(text.view()));
   const Text end = a.has(2) ? a.at(2).text() : Text("...");
-  if (n <= length + leeway) return text;
-  const std::int64_t keep = length - static_cast<std::int64_t>(count_characters(end.view()));
-  if (keep < 0) throw Failure{fmt::format("expected length >= {}, got {}", count_characters(end.view()), length)};
+  const auto end_length = static_cast<std::int64_t>(count_characters(end.view()));
+  if (length < end_length) throw Failure{fmt::format("expected length >= {}, got {}", end_length, length)};
+  if (leeway < 0) throw Failure{fmt::format("expected leeway >= 0, got {}", leeway)};
+  if (n - leeway <= length) return text;
+  const std::int64_t keep = length - end_length;
   Text out = text.slice(0, character_offset(text.view(), static_cast<std::size_t>(keep)));
   if (!a.truth(1, false))
     if (const auto blank = out.str().rfind(' '); blank != std::string::npos) out = out.slice(0, blank);
@@ -102,8 +105,9 @@ Value wordcount(Interpreter&, const Value& v, const Bound&) {
 
 Value center(Interpreter& in, const Value& v, const Bound& a) {
   const Text text = to_text(v);
-  const std::int64_t width = a.integer(0, 80), gap = width - static_cast<std::int64_t>(count_characters(text.view()));
-  if (gap <= 0) return text;
+  const std::int64_t width = a.integer(0, 80), n = static_cast<std::int64_t>(count_characters(text.view()));
+  if (width <= n) return text;
+  const std::int64_t gap = width - n;
   check_size(static_cast<std::size_t>(gap));
   in.charge(static_cast<std::size_t>(gap));
   const auto left = static_cast<std::size_t>(gap / 2 + (gap & width & 1)), right = static_cast<std::size_t>(gap) - left;
@@ -225,6 +229,19 @@ Value to_float(Interpreter&, const Value& v, const Bound& a) {
   return parse_float(v.defined(), d) ? Value(d) : a.value(0, 0.0);
 }
 
+/// Python's round(n, −zeros): the nearest multiple of 10^zeros, of two the even one.
+std::int64_t round_integer(std::int64_t n, std::int64_t zeros) {
+  if (zeros > 19) return 0;  // half a unit is more than any n
+  std::uint64_t unit = 1;
+  for (std::int64_t i = 0; i < zeros; ++i) unit *= 10;
+  const std::uint64_t size = n < 0 ? 0 - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n),
+                      rest = size % unit, other = unit - rest;
+  const bool up = rest > other || (rest == other && size / unit % 2 == 1);
+  const std::uint64_t rounded = size - rest + (up ? unit : 0), most = std::numeric_limits<std::int64_t>::max();
+  if (rounded > most + (n < 0)) throw Failure{fmt::format("round(): the result of {} does not fit 64 bits", n)};
+  return static_cast<std::int64_t>(n < 0 ? 0 - rounded : rounded);
+}
+
 Value round_filter(Interpreter&, const Value& v, const Bound& a) {
   const std::int64_t precision = a.integer(0, 0);
   const std::string method = a.str(1, "common");
@@ -235,8 +252,7 @@ Value round_filter(Interpreter&, const Value& v, const Bound& a) {
   const double scale = std::pow(10.0, static_cast<double>(precision));
   if (method == "ceil") return std::ceil(x * scale) / scale;
   if (method == "floor") return std::floor(x * scale) / scale;
-  if (v.is_integer() && precision >= 0) return v.integer();
-  if (v.is_integer()) return static_cast<std::int64_t>(std::nearbyint(x * scale) / scale);
+  if (v.is_integer()) return precision >= 0 ? v.integer() : round_integer(v.integer(), -precision);
   if (precision < 0) return std::nearbyint(x * scale) / scale;
   double rounded = 0;  // rounds the exact decimal value half to even, as Python does
   const std::string digits = fmt::format("{:.{}f}", x, precision);

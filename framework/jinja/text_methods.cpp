@@ -121,7 +121,7 @@ Value partition(const Value& v, const Bound& a, bool from_right) {
 
 Value replace_method(Interpreter& in, const Value& v, const Bound& a) {
   const Text &text = v.text(), &from = a.at(0).text(), &to = a.at(1).text();
-  std::int64_t left = a.integer(2, -1);
+  std::int64_t left = std::max<std::int64_t>(a.integer(2, -1), -1);
   Text out;
   auto put = [&](const Text& t, std::size_t begin, std::size_t end) {
     check_size(out.size() + end - begin);
@@ -182,8 +182,9 @@ Value pad(Interpreter& in, const Value& v, const Bound& a, char where) {
   const Text& text = v.text();
   const Text fill = a.has(1) ? a.at(1).text() : Text(" ");
   if (count_characters(fill.view()) != 1) throw Failure{"The fill character must be exactly one character long"};
-  const std::int64_t width = a.at(0).integer(), gap = width - length(v);
-  if (gap <= 0) return text;
+  const std::int64_t width = a.at(0).integer(), n = length(v);
+  if (width <= n) return text;
+  const std::int64_t gap = width - n;
   const auto missing = static_cast<std::size_t>(gap);
   if (missing > kMaxText / fill.size()) check_size(kMaxText + 1);
   in.charge(missing * fill.size());
@@ -199,8 +200,9 @@ Value pad(Interpreter& in, const Value& v, const Bound& a, char where) {
 
 Value zfill(Interpreter& in, const Value& v, const Bound& a) {
   const Text& text = v.text();
-  const std::int64_t gap = a.at(0).integer() - length(v);
-  if (gap <= 0) return text;
+  const std::int64_t width = a.at(0).integer(), n = length(v);
+  if (width <= n) return text;
+  const std::int64_t gap = width - n;
   check_size(static_cast<std::size_t>(gap));
   in.charge(static_cast<std::size_t>(gap));
   const std::size_t sign = !text.empty() && (text.str()[0] == '-' || text.str()[0] == '+');

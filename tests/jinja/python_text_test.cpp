@@ -42,6 +42,46 @@ TEST(PythonText, PrintsWhatPythonPrints) {
     EXPECT_EQ(Template(source, "T").render(from_json(Json::object())).text, expected) << source;
 }
 
+// What is expected is Python's own arithmetic.
+TEST(PythonText, CountsAtTheEndsOfTheRangeAsPythonDoes) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"-9223372036854775807 // 3", "-3074457345618258603"},
+      {"9223372036854775807 // -3", "-3074457345618258603"},
+      {"(-9223372036854775807 - 1) // 7", "-1317624576693539402"},
+      {"(-9223372036854775807 - 1) // 9223372036854775807", "-2"},
+      {"(-9223372036854775807 - 1) % 9223372036854775807", "9223372036854775806"},
+      {"-7 // 2", "-4"},
+      {"-6 // 2", "-3"},
+      {"4503599627370497.0 // 1", "4503599627370497.0"},
+      {"9007199254740991.0 // 1.0", "9007199254740991.0"},
+      {"-7.5 // 2", "-4.0"},
+      {"7.5 // -2", "-4.0"},
+      {"1.0 // 0.1", "9.0"},
+      {"0.3 // 0.1", "2.0"},
+      {"-1.0 // 1e400", "-1.0"},
+      {"-1.0 % 1e400", "inf"},
+      {"0.0 // -2", "-0.0"},
+      {"4.0 % -2", "-0.0"},
+      {"-4.0 % 2", "0.0"},
+      {"-0.3 % 0.1", "2.7755575615628914e-17"},
+      {"9223372036854775807|round(-18)", "9000000000000000000"},
+      {"(-9223372036854775807)|round(-18)", "-9000000000000000000"},
+      {"5000000000000000000|round(-19)", "0"},
+      {"9223372036854775807|round(-20)", "0"},
+      {"9223372036854775807|round(-300)", "0"},
+      {"9007199254740993|round(-1)", "9007199254740990"},
+      {"[15, 25, 35, -25, -26, 7]|map('round', -1)|list", "[20, 20, 40, -20, -30, 10]"},
+      {"'Hello world'|truncate(9223372036854775807)", "Hello world"},
+      {"'Hello world'|truncate(5, true, '', 9223372036854775807)", "Hello world"},
+      {"'ab'|center(-9223372036854775807 - 1)", "ab"},
+      {"'ab'.center(-9223372036854775807 - 1)", "ab"},
+      {"'ab'.zfill(-9223372036854775807 - 1)", "ab"},
+      {"'aba'.replace('a', 'c', -9223372036854775807 - 1)", "cbc"},
+  };
+  for (const auto& [expression, expected] : cases)
+    EXPECT_EQ(Template("{{ " + expression + " }}", "T").render(from_json(Json::object())).text, expected) << expression;
+}
+
 TEST(PythonText, RefusesWhatPythonRefusesAndWhatDoesNotFit) {
   const auto error_of = [](const std::string& source) -> std::string {
     try {
@@ -54,6 +94,11 @@ TEST(PythonText, RefusesWhatPythonRefusesAndWhatDoesNotFit) {
   EXPECT_THAT(error_of("{{ '%c' % 55296 }}"), ::testing::HasSubstr("55296 is not a character"));
   EXPECT_THAT(error_of("{{ '9223372036854775808'|int }}"), ::testing::HasSubstr("does not fit 64 bits"));
   EXPECT_THAT(error_of("{{ 1e30|int }}"), ::testing::HasSubstr("int(): 1e+30 does not fit 64 bits"));
+  for (const char* rounded :
+       {"9223372036854775807|round(-1)", "9223372036854775807|round(-19)", "(-9223372036854775807 - 1)|round(-19)"})
+    EXPECT_THAT(error_of(fmt::format("{{{{ {} }}}}", rounded)), ::testing::HasSubstr("does not fit 64 bits"));
+  EXPECT_THAT(error_of("{{ 'abc'|truncate(2) }}"), ::testing::HasSubstr("expected length >= 3, got 2"));
+  EXPECT_THAT(error_of("{{ 'abc'|truncate(9, leeway=-1) }}"), ::testing::HasSubstr("expected leeway >= 0, got -1"));
   EXPECT_THAT(error_of("{{ range(0, 9223372036854775807) }}"), ::testing::HasSubstr("Range too big"));
   EXPECT_THAT(error_of("{{ range(-9223372036854775807, 9223372036854775807) }}"),
               ::testing::HasSubstr("Range too big"));
