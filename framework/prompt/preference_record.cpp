@@ -1,6 +1,9 @@
 #include "prompt/preference_record.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/shown.h"
@@ -13,7 +16,12 @@ FieldPath FieldPath::parse(const std::string& text) {
   FieldPath out;
   std::string columns = text;
   if (const auto bracket = text.find('['); bracket != std::string::npos) {
-    out.message = text[bracket + 1] - '0';
+    std::uint16_t number = 0;
+    const auto [end, error] = std::from_chars(text.data() + bracket + 1, text.data() + text.size(), number);
+    const std::string_view rest(end, text.data() + text.size());
+    if (error != std::errc() || (rest != "]" && rest != "].content"))
+      throw UserError("'{}' names no message of a column; write it as column[number].content", shown(text, 60));
+    out.message = number;
     columns.resize(bracket);
   }
   for (std::size_t begin = 0; begin <= columns.size();) {

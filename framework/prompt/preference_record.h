@@ -13,7 +13,7 @@ struct FieldPath {
   std::vector<std::string> columns;
   int message = -1;  // index of a message in the column's list; −1: the column itself is the text
 
-  /// Parses "prompt|input" or "chosen[1].content".
+  /// Parses "prompt|input" or "chosen[1].content", also without ".content". UserError for anything else in brackets.
   static FieldPath parse(const std::string& text);
   bool in(const Json& record) const;
   /// The text. UserError when it is missing or not a string.

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "prompt/instruction_formats.h"
 #include "prompt/layout.h"
+#include "prompt/preference_record.h"
 #include "prompt/strategy.h"
 #include "recipe/recipe.h"
 
@@ -292,6 +293,17 @@ TEST(Types, ThatAreUnknownOrOfOtherRowsNameWhatToDo) {
               HasSubstr("dataset type of pairs 'passthru'; most data are passthrough"));
   EXPECT_THAT(error("alpaca", RowKind::labeled), HasSubstr("dataset type of labeled answers 'alpaca'; "));
   EXPECT_EQ(error("passthrough", RowKind::pairs), "");
+}
+
+TEST(PromptTypes, FindTheMessageThatAFieldNames) {
+  Json record = {{"msgs", Json::array()}};
+  for (int i = 0; i < 13; ++i) record["msgs"].push_back({{"content", fmt::format("m{}", i)}});
+  EXPECT_EQ(FieldPath::parse("msgs[12]").text(record), "m12");
+  EXPECT_EQ(FieldPath::parse("other|msgs[1].content").text(record), "m1");
+  for (const char* wrong : {"msgs[x]", "msgs[]", "msgs[", "msgs[-1]", "msgs[1", "msgs[1].role", "msgs[99999999999]"})
+    EXPECT_THAT([&] { FieldPath::parse(wrong); },
+                testing::ThrowsMessage<UserError>(
+                    fmt::format("'{}' names no message of a column; write it as column[number].content", wrong)));
 }
 
 TEST(PromptTypes, WarnOfKeysThatTheyDoNotRead) {
