@@ -187,13 +187,15 @@ std::unordered_map<std::string, std::string> arguments(const TokenizerTraining& 
 
 // ---- the child process
 
-std::string receive_all(int fd) {
+// IoError when the pipe cannot be read.
+std::string receive_all(int fd, const std::string& what) {
   std::string out;
   char buffer[1 << 16];
   while (true) {
     const ssize_t n = read(fd, buffer, sizeof buffer);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return out;
+    if (n < 0) throw IoError(what, "cannot read");
+    if (n == 0) return out;
     out.append(buffer, static_cast<std::size_t>(n));
   }
 }
@@ -226,15 +228,16 @@ std::string train_in_child(const TokenizerTraining& options, const OpenTexts& op
       const std::string answer = train_here(options, open, sampler);
       write_all(to.get(), answer.data(), answer.size(), what);
     } catch (const std::exception&) {
-      // The parent says what an empty answer means.
+      _exit(1);  // the parent says what that means
     }
     _exit(0);
   }
   to.reset();
-  std::string answer = receive_all(from.get());
+  std::string answer = receive_all(from.get(), what);
   int how = 0;
   while (waitpid(child, &how, 0) < 0 && errno == EINTR) {
   }
+  if (!(WIFEXITED(how) && WEXITSTATUS(how) == 0)) answer.clear();  // whatever arrived is a part
   if (answer.empty() && WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL)
     throw UserError("training the tokenizer was killed, probably for lack of memory; train on less text (--sample-mb)");
   if (answer.empty())
