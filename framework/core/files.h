@@ -15,7 +15,7 @@
 namespace dml {
 
 /// Reads a regular file of at most `limit` bytes. Throws UserError if it is missing, not a regular file, larger, or
-/// only a pointer of Git LFS.
+/// only a pointer of Git LFS. IoError when the disk fails.
 std::string read_file(const std::string& path, std::size_t limit = std::size_t{1} << 30);
 
 /// Like read_file(), without the byte order mark that some editors write.

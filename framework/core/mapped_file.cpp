@@ -184,7 +184,8 @@ std::string read_file(const std::string& path, std::size_t limit) {
   while (done < size) {
     ssize_t n = ::read(file.get(), out.data() + done, size - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
+    if (n < 0) throw IoError(path, "cannot be read");
+    if (n == 0) break;
     done += static_cast<std::size_t>(n);
   }
   if (done != size) throw UserError("{}: ends early ({} of {} bytes could be read)", path, done, size);
