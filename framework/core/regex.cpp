@@ -33,6 +33,12 @@ std::string from_python(std::string_view pattern) {
   return out;
 }
 
+std::string message_of(int error) {
+  PCRE2_UCHAR message[160] = {};
+  pcre2_get_error_message(error, message, sizeof message);
+  return reinterpret_cast<const char*>(message);
+}
+
 /// Returns the compiled pattern, or the library's message with its position.
 std::pair<pcre2_code*, std::string> compile(std::string_view pattern) {
   if (pattern.size() > Regex::kMaxPatternBytes)
@@ -44,11 +50,7 @@ std::pair<pcre2_code*, std::string> compile(std::string_view pattern) {
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   if (code) return {code, ""};
-  PCRE2_UCHAR message[160] = {};
-  pcre2_get_error_message(error, message, sizeof message);
-  const std::string_view before = pattern.substr(0, at);
-  return {nullptr,
-          fmt::format("character {}: {}", count_characters(before) + 1, reinterpret_cast<const char*>(message))};
+  return {nullptr, fmt::format("character {}: {}", count_characters(pattern.substr(0, at)) + 1, message_of(error))};
 }
 
 }  // namespace
@@ -62,8 +64,14 @@ struct Regex::Compiled {
     pcre2_match_context_free(limits);
     pcre2_code_free(code);
   }
-  [[noreturn]] void give_up(const char* what, std::size_t bytes) const {
+  [[noreturn]] void give_up(std::string_view what, std::size_t bytes) const {
     throw UserError("{}: regular expression '{}' {} on a text of {} bytes", where, pattern, what, bytes);
+  }
+  /// Throws UserError for an error code of pcre2_match.
+  [[noreturn]] void fail(int error, std::size_t bytes) const {
+    if (error == PCRE2_ERROR_MATCHLIMIT || error == PCRE2_ERROR_DEPTHLIMIT || error == PCRE2_ERROR_HEAPLIMIT)
+      give_up("takes too many steps", bytes);
+    give_up(fmt::format("fails ({})", message_of(error)), bytes);
   }
 };
 
@@ -116,7 +124,7 @@ bool Regex::match(std::string_view text, std::uint32_t anchors) const {
   MatchData data(compiled_->code);
   const int rc = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, anchors,
                              data.data, compiled_->limits);
-  if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) compiled_->give_up("takes too many steps", text.size());
+  if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) compiled_->fail(rc, text.size());
   return rc >= 0;
 }
 
@@ -156,7 +164,7 @@ void Regex::search(std::string_view text, const Found& found) const {
     std::size_t limit = std::min(start + kWindow, text.size());
     pcre2_set_offset_limit(context.get(), limit);
     int rc = pcre2_match(compiled_->code, subject, text.size(), start, PCRE2_NO_UTF_CHECK, data.data, context.get());
-    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) compiled_->give_up("takes too many steps", text.size());
+    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) compiled_->fail(rc, text.size());
     if (start - checked >= kWindow || rc < 0) {
       checked = start;
       if (thread_seconds() > last_second) compiled_->give_up("takes too long", text.size());
