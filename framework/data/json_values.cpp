@@ -24,11 +24,12 @@ std::string date_text(std::int64_t day) {
                      static_cast<unsigned>(date.day()));
 }
 
-// "12:00:00", with six digits of the second where it has a part.
+// "12:00:00", with six digits of the second where it has microseconds.
 std::string clock_text(std::int64_t of_day, std::int64_t per_second) {
   const std::int64_t second = of_day / per_second, part = of_day % per_second;
   std::string out = fmt::format("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
-  if (part > 0) out += fmt::format(".{:06}", per_second > 1'000'000 ? part / 1000 : part * (1'000'000 / per_second));
+  const std::int64_t micros = per_second > 1'000'000 ? part / 1000 : part * (1'000'000 / per_second);
+  if (micros > 0) out += fmt::format(".{:06}", micros);
   return out;
 }
 
@@ -84,7 +85,8 @@ void put_date(std::int64_t days, std::string& out) {
 
 void put_time(std::int64_t x, std::int64_t per_second, std::string& out) {
   const std::int64_t of_day = kSecondsOfDay * per_second;
-  const std::int64_t day = x / of_day - (x % of_day < 0), rest = x - day * of_day;
+  std::int64_t day = x / of_day, rest = x % of_day;
+  if (rest < 0) rest += of_day, --day;
   if (!is_usual_day(day)) {
     put_int(x, out);
     return;

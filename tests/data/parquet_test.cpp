@@ -4,16 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
 #include "data/codecs.h"
+#include "data/json_values.h"
 #include "data/parquet/encodings.h"
 #include "data/parquet/rows.h"
+#include "data/parquet/value_json.h"
 #include "data/records.h"
 #include "temporary_folder.h"
 
@@ -206,6 +210,39 @@ TEST(Parquet, LevelsAreRunsAndPackedGroups) {
   EXPECT_THROW(read_hybrid(std::string_view("\x03\x88", 2), 3, 8, out), PageProblem);
   EXPECT_EQ(read_bit_packed(std::string_view("\x05\x39\x77", 3), 3, 8, out), 3u);  // from the highest bit down
   EXPECT_THAT(out, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+std::string time_of(std::int64_t x, std::int64_t per_second) {
+  std::string out;
+  put_time(x, per_second, out);
+  return out;
+}
+
+TEST(Parquet, TimesAreWrittenAsPythonDoesAtAnyDistance) {
+  constexpr std::int64_t kNanos = 1'000'000'000;
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(time_of(kLeast, kNanos), "\"1677-09-21T00:12:43.145224\"");  // NaT of pandas
+  EXPECT_EQ(time_of(kLeast, 1000), std::to_string(kLeast));
+  EXPECT_EQ(time_of(-1, 1000), "\"1969-12-31T23:59:59.999000\"");
+  EXPECT_EQ(time_of(999, kNanos), "\"1970-01-01T00:00:00\"");  // no microsecond
+  EXPECT_EQ(time_of(1999, kNanos), "\"1970-01-01T00:00:00.000001\"");
+}
+
+TEST(Parquet, AJulianDayBeyondAllDatesIsNull) {
+  Node node;
+  node.physical = Physical::int96;
+  for (auto [day, text] : {std::pair{2440589, "\"1970-01-02T00:00:01\""},
+                           {std::numeric_limits<std::int32_t>::max(), "null"},
+                           {std::numeric_limits<std::int32_t>::min(), "null"}}) {
+    const std::int64_t nanos = 1'000'000'000;
+    std::string bytes(12, '\0'), out;
+    std::memcpy(bytes.data(), &nanos, 8);
+    std::memcpy(bytes.data() + 8, &day, 4);
+    Value value;
+    value.bytes = bytes;
+    put_value(value, node, out);
+    EXPECT_EQ(out, text);
+  }
 }
 
 }  // namespace

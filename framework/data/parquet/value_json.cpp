@@ -1,5 +1,6 @@
 #include "data/parquet/value_json.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "core/bf16.h"
@@ -50,14 +51,16 @@ void put_integer(std::int64_t x, const Node& node, std::string& out) {
   }
 }
 
-// Nanoseconds of a Julian day.
+// Nanoseconds of a Julian day; null for a day whose time does not fit into 64 bits.
 void put_int96(std::string_view bytes, std::string& out) {
-  constexpr std::int64_t kJulian1970 = 2440588, kMicrosOfDay = 86'400'000'000;
+  constexpr std::int64_t kJulian1970 = 2440588, kMicrosOfDay = 86'400'000'000, kMostDays = 100'000'000;
   std::int64_t nanos;
   std::int32_t day;
   std::memcpy(&nanos, bytes.data(), 8);
   std::memcpy(&day, bytes.data() + 8, 4);
-  put_time((day - kJulian1970) * kMicrosOfDay + nanos / 1000, 1'000'000, out);
+  const std::int64_t since_1970 = day - kJulian1970;
+  if (std::abs(since_1970) > kMostDays) out += "null";
+  else put_time(since_1970 * kMicrosOfDay + nanos / 1000, 1'000'000, out);
 }
 
 }  // namespace
