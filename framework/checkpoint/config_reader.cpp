@@ -157,7 +157,7 @@ std::vector<Token> ConfigReader::tokens(const char* key, Token fallback) const {
 void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) const {
   spec.vocab = required("vocab_size");
   spec.hidden = required("hidden_size");
-  spec.ffn = defaults.ffn_of_hidden && !has(defaults.ffn_key) ? 4 * std::min<std::int64_t>(spec.hidden, 1 << 20)
+  spec.ffn = defaults.ffn_of_hidden && !has(defaults.ffn_key) ? 4 * std::clamp<std::int64_t>(spec.hidden, 0, 1 << 20)
                                                               : required(defaults.ffn_key);
   spec.layers = required("num_hidden_layers");
   spec.heads = required("num_attention_heads");
@@ -175,7 +175,7 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
                       spec.hidden, spec.heads);
     spec.head_dim = spec.hidden / spec.heads;
   }
-  if (defaults.derived_head_dim && spec.head_dim * spec.heads != spec.hidden)
+  if (defaults.derived_head_dim && (spec.hidden % spec.heads != 0 || spec.head_dim != spec.hidden / spec.heads))
     throw UserError("{}: 'head_dim' is {}, but heads of a {} are hidden_size / num_attention_heads wide", source_,
                     spec.head_dim, spec.model_type);
   spec.max_positions = integer("max_position_embeddings", defaults.max_positions);

@@ -99,10 +99,12 @@ void check_experts(const ModelSpec& spec, const std::string& source, Problems& p
   bad(!groups, fmt::format("n_group must divide the {} experts, is {}", m.experts, m.groups));
   bad(m.chosen_groups < 1 || m.chosen_groups > m.groups,
       fmt::format("topk_group must be 1 to n_group, {}, is {}", m.groups, m.chosen_groups));
-  bad(groups && m.chosen_groups >= 1 && m.chosen <= m.experts && m.chosen > m.experts / m.groups * m.chosen_groups,
-      fmt::format("num_experts_per_tok is {}, but topk_group {} of n_group {} leaves {} experts to choose from",
-                  m.chosen, m.chosen_groups, m.groups,
-                  m.experts / std::max<std::int64_t>(m.groups, 1) * m.chosen_groups));
+  if (groups && m.chosen_groups >= 1 && m.chosen_groups <= m.groups) {
+    const std::int64_t left = m.experts / m.groups * m.chosen_groups;
+    bad(m.chosen <= m.experts && m.chosen > left,
+        fmt::format("num_experts_per_tok is {}, but topk_group {} of n_group {} leaves {} experts to choose from",
+                    m.chosen, m.chosen_groups, m.groups, left));
+  }
   bad(!(std::abs(m.scale) < 1e6) || m.scale == 0, fmt::format("routed_scaling_factor {} is out of range", m.scale));
   bad(!(m.jitter >= 0 && m.jitter < 1),
       fmt::format("router_jitter_noise must be at least 0 and below 1, is {}", m.jitter));

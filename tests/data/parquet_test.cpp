@@ -17,6 +17,7 @@
 #include "data/json_values.h"
 #include "data/parquet/encodings.h"
 #include "data/parquet/rows.h"
+#include "data/parquet/thrift.h"
 #include "data/parquet/value_json.h"
 #include "data/records.h"
 #include "temporary_folder.h"
@@ -210,6 +211,14 @@ TEST(Parquet, LevelsAreRunsAndPackedGroups) {
   EXPECT_THROW(read_hybrid(std::string_view("\x03\x88", 2), 3, 8, out), PageProblem);
   EXPECT_EQ(read_bit_packed(std::string_view("\x05\x39\x77", 3), 3, 8, out), 3u);  // from the highest bit down
   EXPECT_THAT(out, testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST(Parquet, AFieldNumberBeyond16BitsIsRefused) {
+  const std::string far = "\x05\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01";      // a whole number, field 2^63 - 1
+  const std::string bytes = far + "\x02" + "\x15\x02" + std::string(1, '\0');  // and the next field
+  Thrift in(bytes, "a page");
+  EXPECT_THAT([&] { in.fields([&](int, Thrift::Type type) { in.skip(type); }); },
+              testing::ThrowsMessage<UserError>(testing::HasSubstr("a field with the number 9223372036854775807")));
 }
 
 std::string time_of(std::int64_t x, std::int64_t per_second) {

@@ -147,8 +147,8 @@ void Column::load_data(const Header& h, std::string_view body) {
   if (h.values > left_) fail(fmt::format("a page of {} values, the column has {} left", h.values, left_));
   std::string_view levels, rest;
   if (h.type == 3) {
-    if (h.def_bytes < 0 || h.rep_bytes < 0 || static_cast<std::uint64_t>(h.def_bytes + h.rep_bytes) > body.size() ||
-        h.def_bytes + h.rep_bytes > h.unpacked)
+    const std::int64_t most = std::min<std::int64_t>(std::ssize(body), h.unpacked);
+    if (h.def_bytes < 0 || h.rep_bytes < 0 || h.def_bytes > most || h.rep_bytes > most - h.def_bytes)
       fail("levels larger than the page");
     levels = body.substr(0, static_cast<std::size_t>(h.def_bytes + h.rep_bytes));
     const auto size = static_cast<std::size_t>(h.unpacked) - levels.size();

@@ -258,8 +258,8 @@ class FooterReader {
       RowGroupPlace& group = out_.groups[g];
       if (group.chunks.size() != out_.columns.size())
         fail(fmt::format("row group {}: {} columns, the schema has {}", g, group.chunks.size(), out_.columns.size()));
-      if (group.rows < 0 || group.rows > out_.rows)
-        fail(fmt::format("row group {}: {} rows of {}", g, group.rows, out_.rows));
+      if (group.rows < 0 || group.rows > out_.rows - rows)
+        fail(fmt::format("row group {}: {} rows, the footer has {} left", g, group.rows, out_.rows - rows));
       rows += group.rows;
       for (std::size_t c = 0; c < group.chunks.size(); ++c) {
         Chunk& k = group.chunks[c];

@@ -25,6 +25,7 @@ class Thrift {
       const auto type = static_cast<Type>(head & 15);
       if (type == stop) break;
       id = head >> 4 ? id + (head >> 4) : zigzag();
+      if (id != static_cast<std::int16_t>(id)) fail("a field with the number {}", id);
       if (type > structure) fail("a field of type {}", static_cast<int>(type));
       field(static_cast<int>(id), type);
     }
