@@ -52,6 +52,14 @@ std::string next_member(const std::string& path, archive* a, archive_entry*& ent
   }
 }
 
+// Reads from the current member. fails() throws; it is called for a warning, too, with which no bytes come.
+template <class Fails>
+std::size_t read_member(archive* a, char* buffer, std::size_t size, Fails&& fails) {
+  const la_ssize_t n = archive_read_data(a, buffer, size);
+  if (n < 0) fails();
+  return static_cast<std::size_t>(n);
+}
+
 class MemberStream : public ByteStream {
  public:
   explicit MemberStream(const ArchiveMember& place)
@@ -62,9 +70,7 @@ class MemberStream : public ByteStream {
       if (name.empty()) throw UserError("{}: the archive has no such file", path_);
   }
   std::size_t read(char* buffer, std::size_t size) override {
-    const la_ssize_t n = archive_read_data(reader_.get(), buffer, size);
-    if (n < 0) fail(path_, reader_.get());
-    return static_cast<std::size_t>(n);
+    return read_member(reader_.get(), buffer, size, [&] { fail(path_, reader_.get()); });
   }
 
  private:
@@ -89,9 +95,7 @@ class CompressedStream : public ByteStream {
   }
   std::size_t read(char* buffer, std::size_t size) override {
     if (at_end_) return 0;
-    const la_ssize_t n = archive_read_data(reader_.get(), buffer, size);
-    check(n);
-    return static_cast<std::size_t>(n);
+    return read_member(reader_.get(), buffer, size, [&] { fail_damaged(); });
   }
 
  private:
@@ -107,8 +111,10 @@ class CompressedStream : public ByteStream {
       return -1;
     }
   }
-  void check(la_ssize_t result) const {
-    if (result >= ARCHIVE_WARN) return;
+  void check(int result) const {
+    if (result < ARCHIVE_WARN) fail_damaged();
+  }
+  [[noreturn]] void fail_damaged() const {
     if (failure_) std::rethrow_exception(failure_);
     const char* why = archive_error_string(reader_.get());
     throw UserError("{}: the compressed data is damaged or ends early{}", path_, why ? fmt::format(" ({})", why) : "");

@@ -53,9 +53,9 @@ TEST(Regex, StopsWhereBacktrackingWouldNotEnd) {
 
 TEST(Regex, ATextThatIsNotUtf8IsToldApartFromTooManySteps) {
   EXPECT_THAT([] { python("a+").matches("aa\xff"); },
-              testing::ThrowsMessage<UserError>(testing::AllOf(
-                  testing::HasSubstr("r.yml:3:1: regular expression 'a+' fails (UTF-8 error: "),
-                  testing::EndsWith(") on a text of 3 bytes"))));
+              testing::ThrowsMessage<UserError>(
+                  testing::AllOf(testing::HasSubstr("r.yml:3:1: regular expression 'a+' fails (UTF-8 error: "),
+                                 testing::EndsWith(") on a text of 3 bytes"))));
 }
 
 }  // namespace
