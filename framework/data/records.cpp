@@ -264,7 +264,7 @@ bool RowReader::next_document(RawRow& row) {
     if (line.text.ends_with('\r')) line.text.pop_back();
     if (std::all_of(line.text.begin(), line.text.end(), is_space)) {
       ++blank;
-      if (row.text.size() >= kLongDocument) break;
+      if (!row.text.empty() && row.text.size() + blank >= kLongDocument) break;
       continue;
     }
     if (row.text.empty()) row.line = number;

@@ -25,8 +25,8 @@ struct RawRow {
 class RowReader {
  public:
   static constexpr std::size_t kLargestRow = std::size_t{8} << 20, kMaxValues = std::size_t{1} << 19;
-  /// A document is split at the first blank line after this many bytes, at the latest at the first line break after
-  /// four times as many.
+  /// A document is split at the first blank line after this many bytes, blank lines included, at the latest at the
+  /// first line break after four times as many.
   static constexpr std::size_t kLongDocument = std::size_t{1} << 20;
 
   /// Rows without a value are skipped unless `empty_rows`.

@@ -101,6 +101,14 @@ TEST_F(Records, CutsALongDocumentAtBlankLines) {
   }
 }
 
+TEST_F(Records, CutsADocumentInALongRunOfBlankLines) {
+  entry.ds_type = "document";
+  const std::string blank(std::size_t{9} << 20, '\n');
+  EXPECT_THAT(read(write("a.txt", blank + "a\n" + blank + "b\n")),
+              ElementsAre(fmt::format("{} {{\"text\":\"a\"}}", blank.size() + 1),
+                          fmt::format("{} {{\"text\":\"b\"}}", 2 * blank.size() + 2)));
+}
+
 TEST_F(Records, AFolderOfDocumentsIsItsTextFiles) {
   write("notes/b.md", "B");
   write("notes/a.txt", "A\n\nA");
