@@ -65,7 +65,7 @@ std::vector<std::string> compare_inputs(const Json& before, const Json& after) {
       out.push_back(fmt::format("{}: {} → {}", input_name(name), text(name, before[name]), text(name, value)));
   }
   for (auto& [name, value] : before.items())
-    if (!after.contains(name)) out.push_back(fmt::format("{}: removed ({})", name, text(name, value)));
+    if (!after.contains(name)) out.push_back(fmt::format("{}: removed ({})", input_name(name), text(name, value)));
   return out;
 }
 

@@ -57,7 +57,7 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
     }
     for (auto& [name, value] : old.items())
       if (std::none_of(inputs.begin(), inputs.end(), [&](auto& input) { return input.first == name; }))
-        changes.push_back(name + " removed");
+        changes.push_back(input_name(name) + " removed");
     if (!found || changes.size() < nearest.size()) nearest = std::move(changes);
     found = true;
   }

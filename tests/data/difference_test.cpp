@@ -61,6 +61,11 @@ TEST_F(DifferenceTest, WritesEnumerationsAsARecipeDoes) {
   EXPECT_EQ(input_text("rl", "9"), "9");
 }
 
+TEST_F(DifferenceTest, NamesARemovedInputAsOneThatChanged) {
+  write("prepared/old/manifest.json", R"({"inputs": {"datasets[0] a.jsonl": "1", "rl": "1", "seed": "2"}})");
+  EXPECT_EQ(what_changed({{"datasets[0] a.jsonl", "1"}, {"seed", "2"}}, path("prepared")), "kind of rows removed");
+}
+
 TEST_F(DifferenceTest, ReportsRowsMovedToTheValidationSplit) {
   const std::string rows = row("a", "b") + row("c", "d");
   data.shuffle_merged_datasets = false;
