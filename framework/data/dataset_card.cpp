@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/shown.h"
 #include "data/path_pattern.h"
 #include "recipe/reader.h"
 
@@ -63,6 +64,12 @@ std::vector<SplitFiles> files_of(const Node& node) {
   return out;
 }
 
+// Whether a path stays in its folder; one with braces, which could be written to hide "..", does not count.
+bool stays_below(const fs::path& path) {
+  return !path.is_absolute() && path.string().find('{') == std::string::npos &&
+         std::ranges::find(path, "..") == path.end();
+}
+
 std::vector<Config> configs_of(const std::string& card) {
   const std::string text = front_matter(card);
   if (text.find("configs:") == text.npos) return {};
@@ -79,6 +86,11 @@ std::vector<Config> configs_of(const std::string& card) {
       config.is_default = recipe::canonical_bool(text_of(item.find("default"))) == "true";
       config.folder = text_of(item.find("data_dir"));
       if (const Node* files = item.find("data_files")) config.files = files_of(*files);
+      if (!stays_below(config.folder)) {
+        log_warning("{}: data_dir '{}' is not a folder below the dataset; configuration '{}' is left aside", card,
+                    shown(config.folder), shown(config.name));
+        continue;
+      }
       if (!config.files.empty() || !config.folder.empty()) out.push_back(std::move(config));
     }
   } catch (const UserError& error) {

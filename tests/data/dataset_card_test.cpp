@@ -87,6 +87,16 @@ TEST_F(DatasetCard, WithoutConfigurationsAllFilesAreRead) {
   EXPECT_EQ(sources().size(), 3u);
 }
 
+TEST_F(DatasetCard, AFolderOutsideTheDatasetIsLeftAside) {
+  add("inner/rows.jsonl", "{\"text\": \"x\"}\n");
+  for (const std::string& outside : {std::string("../en"), std::string("x/../../en"), std::string("'{.,x}./en'"),
+                                     std::filesystem::absolute(folder_ / "en").string()}) {
+    add("inner/README.md",
+        "---\nconfigs:\n- config_name: default\n  data_dir: " + outside + "\n- config_name: en\n  data_dir: .\n---\n");
+    EXPECT_EQ(files_of_card(folder_ / "inner", {}, "train"), std::vector<std::string>{"."}) << outside;
+  }
+}
+
 TEST_F(DatasetCard, MissingNamesAreReportedWithTheChoices) {
   card(kConfigs);
   EXPECT_THAT([&] { sources("germn"); },

@@ -55,7 +55,7 @@ void Bpe::merge_long(ModelScratch& scratch) const {
   auto n = static_cast<std::int32_t>(symbols.size());
   auto candidate = [&](std::int32_t i, bool push) {
     std::int32_t j = symbols[i].next;
-    if (i < 0 || j < 0) return;
+    if (j < 0) return;
     if (const Merge* m = look_up(symbols[i].id, symbols[j].id, scratch)) {
       heap.push_back({m->rank, static_cast<std::uint32_t>(i), m->merged});
       if (push) std::push_heap(heap.begin(), heap.end(), later);
