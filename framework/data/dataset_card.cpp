@@ -87,7 +87,7 @@ std::vector<Config> configs_of(const std::string& card) {
       config.folder = text_of(item.find("data_dir"));
       if (const Node* files = item.find("data_files")) config.files = files_of(*files);
       if (!stays_below(config.folder)) {
-        log_warning("{}: data_dir '{}' is not a folder below the dataset; configuration '{}' is left aside", card,
+        log_warning("{}: data_dir '{}' is not a folder below the dataset; configuration '{}' is ignored", card,
                     shown(config.folder), shown(config.name));
         continue;
       }

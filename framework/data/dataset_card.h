@@ -8,7 +8,7 @@
 //     - split: train
 //       path: data/train-*       # or a list of them
 //   - config_name: de
-//     data_dir: german           # files named after their split; below the dataset, else the entry is left aside
+//     data_dir: german           # files named after their split; below the dataset, else the entry is ignored
 #pragma once
 
 #include <optional>

@@ -87,7 +87,7 @@ TEST_F(DatasetCard, WithoutConfigurationsAllFilesAreRead) {
   EXPECT_EQ(sources().size(), 3u);
 }
 
-TEST_F(DatasetCard, AFolderOutsideTheDatasetIsLeftAside) {
+TEST_F(DatasetCard, AFolderOutsideTheDatasetIsIgnored) {
   add("inner/rows.jsonl", "{\"text\": \"x\"}\n");
   for (const std::string& outside : {std::string("../en"), std::string("x/../../en"), std::string("'{.,x}./en'"),
                                      std::filesystem::absolute(folder_ / "en").string()}) {
