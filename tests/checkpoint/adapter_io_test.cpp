@@ -339,7 +339,7 @@ TEST(AdapterPlan, UntiesEmbeddingAndHeadUnlessTheyShare) {
   EXPECT_THAT(problem({.modules_to_save = {"embed_tokens"}, .token_rows = {{"", {3}}}}),
               HasSubstr("in trainable_token_indices and in modules_to_save"));
   EXPECT_THAT(problem({.modules_to_save = {"lm_head"}, .token_rows = {{"", {3}}}}),
-              HasSubstr("the head of this tied model has the rows"));
+              HasSubstr("this model's head is tied, so trainable_token_indices trains its rows"));
   EXPECT_THAT(problem({.token_rows = {{"wte", {3}}}}),
               HasSubstr("names 'wte'; choose from model.embed_tokens, lm_head"));
   EXPECT_THAT(problem({.token_rows = {{"", {3, 3}}}}), HasSubstr("names token 3 twice"));
