@@ -113,7 +113,7 @@ TEST_F(HubCommands, FailuresAreReportedInOneLine) {
   hub_.add_made("models/org/model/model.safetensors", 1'000'000'000'000'000, std::string(64, 'a'), {});
   expect_refused(fetch(), 2, {"1000000.0 GB are needed", "HF_HOME or HF_HUB_CACHE names another folder"});
   expect_refused(dml({"fetch", "org/model@v1", "--revision", "v2"}, around()), 2,
-                 {"'org/model@v1' has a revision, and --revision is one, too"});
+                 {"'org/model@v1' names a revision already; leave out --revision"});
   expect_refused(dml({"fetch", "org/modle"}, around()), 2, {"model org/modle: not found on http://127.0.0.1"});
   EXPECT_FALSE(file_exists(hub_.cache("models--org--model/refs/main")));
 }

@@ -297,7 +297,7 @@ TEST(GgufVocabularies, TokensThatAreMatchedOtherwiseAreNamed) {
   auto metaspace = [](const char* scheme) {
     return Json{{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", scheme}, {"split", false}};
   };
-  EXPECT_THAT(warnings_of(nullptr, metaspace("first"), nullptr), HasSubstr("texts with '</s>' otherwise"));
+  EXPECT_THAT(warnings_of(nullptr, metaspace("first"), nullptr), HasSubstr("texts with '</s>' differently"));
   EXPECT_THAT(warnings_of(nullptr, metaspace("always"), nullptr), Not(HasSubstr("texts with")));
   const Json prepend = {{"type", "Sequence"},
                         {"normalizers",
@@ -305,7 +305,7 @@ TEST(GgufVocabularies, TokensThatAreMatchedOtherwiseAreNamed) {
                           {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}};
   for (const bool normalized : {false, true}) {
     const Json tool = {{"id", 261}, {"content", "<tool>"}, {"special", false}, {"normalized", normalized}};
-    const auto named = HasSubstr("texts with '<tool>' otherwise");
+    const auto named = HasSubstr("texts with '<tool>' differently");
     const std::string warnings = warnings_of(prepend, nullptr, tool);
     if (normalized) EXPECT_THAT(warnings, named);
     else EXPECT_THAT(warnings, Not(named));

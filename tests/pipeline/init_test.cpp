@@ -73,7 +73,7 @@ TEST_F(InitData, FindsQuestionsAndAnswersUnderManyNames) {
     EXPECT_EQ(facts.rows, 1) << c.name;
   }
   EXPECT_THAT(look("i.csv", "Left,Right\nq,a\n").notes, ElementsAre(HasSubstr("if this guess is wrong")));
-  EXPECT_THAT(look("j.csv", "Question,Answer\nq,a\nq2,\n").notes, ElementsAre(HasSubstr("1 of 2 rows")));
+  EXPECT_THAT(look("j.csv", "Question,Answer\nq,a\nq2,\n").notes, ElementsAre(HasSubstr("1 of the 2 rows")));
 }
 
 TEST_F(InitData, FindsConversationsAndTheirRoles) {

@@ -228,7 +228,8 @@ void deepseek_v3(ConfigFields& c, ModelSpec& s) {
   const std::int64_t shared = from.integer("n_shared_experts", 1);
   if (shared < 0 || shared > 1024)
     throw UserError("{}: 'n_shared_experts' must be 0 to 1024, is {}", from.source(), shared);
-  m.shared_ffn = shared * std::clamp<std::int64_t>(m.ffn, 0, 1 << 20);  // spec.check() reports an ffn beyond that
+  constexpr std::int64_t kMaxFfn = 1 << 20;  // spec.check() reports an ffn beyond that
+  m.shared_ffn = m.ffn > 0 && m.ffn <= kMaxFfn ? shared * m.ffn : 0;
   if (const std::string score = from.text("scoring_func", "sigmoid"); score != "sigmoid")
     throw UserError("{}: 'scoring_func' is '{}', but a deepseek_v3 scores by sigmoid", from.source(), shown(score, 60));
   const std::int64_t first = from.integer("first_k_dense_replace", 3);
