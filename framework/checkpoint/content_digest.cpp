@@ -1,8 +1,7 @@
 #include "checkpoint/content_digest.h"
 
-#include <sys/stat.h>
-
 #include "core/error.h"
+#include "core/file_identity.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json.h"
@@ -14,11 +13,10 @@ namespace {
 constexpr std::size_t kRemembered = 1000;
 constexpr JsonLimits kMemoLimits{std::size_t{1} << 20, 4, 2 * kRemembered, 8 * kRemembered};
 
-// A description of the file that changes whenever its contents do.
 std::string identity(const std::string& path) {
-  struct stat s;
-  if (stat(path.c_str(), &s) != 0) throw UserError("{}: no such file", path);
-  return fmt::format("{} {} {} {}.{:09}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
+  std::string out = file_identity(path);
+  if (out.empty()) throw UserError("{}: no such file", path);
+  return out;
 }
 
 Json read_memo(const std::string& memo) {

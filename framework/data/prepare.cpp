@@ -1,13 +1,12 @@
 #include "data/prepare.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "core/built_folder.h"
 #include "core/error.h"
+#include "core/file_identity.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/log.h"
@@ -130,17 +129,10 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
   return in;
 }
 
-// A stamp of a data file that changes with its contents, without reading it: path, size and times. Only the system sets
-// ctime.
 std::vector<std::string> stamps_of(const std::vector<PlannedDataset>& datasets) {
   std::vector<std::string> out;
   for (auto& dataset : datasets)
-    for (auto& file : dataset.files) {
-      struct stat s = {};
-      if (stat(file.path.c_str(), &s) != 0) s.st_size = -1;
-      out.push_back(fmt::format("{}:{} {} {}.{} {}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec,
-                                s.st_mtim.tv_nsec, s.st_ctim.tv_sec, s.st_ctim.tv_nsec));
-    }
+    for (auto& file : dataset.files) out.push_back(file_identity(file.path));
   return out;
 }
 

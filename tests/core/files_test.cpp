@@ -6,15 +6,18 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <algorithm>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "core/directory.h"
 #include "core/error.h"
+#include "core/file_identity.h"
 #include "core/memory_limits.h"
 #include "temporary_folder.h"
 
@@ -477,6 +480,19 @@ TEST_F(Files, AnOutputIsNoInputByWhateverName) {
   for (const char* free : {"other", "new"})
     EXPECT_NO_THROW(require_not_an_input("--output", at(free), {at("rows"), at("new"), ""}));
   EXPECT_NO_THROW(require_not_an_input("--output", "/dev/null", {"/dev/null"}));
+}
+
+// As `rsync --inplace --times` writes: the same inode, size and time of modification.
+TEST_F(Files, AnIdentityChangesWithTheContentsWhateverTheirTime) {
+  EXPECT_EQ(file_identity(at("none")), "");
+  std::ofstream(at("a")) << "old";
+  const std::string before = file_identity(at("a"));
+  const fs::file_time_type time = fs::last_write_time(at("a"));
+  EXPECT_EQ(file_identity(at("a")), before);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the system's clock of files ticks less often
+  std::ofstream(at("a")) << "new";
+  fs::last_write_time(at("a"), time);
+  EXPECT_NE(file_identity(at("a")), before);
 }
 
 }  // namespace
