@@ -27,10 +27,10 @@ struct AnsweringOptions {
   /// Adds --threads and the keys of the recipe.
   void add_threads_to(Options& options);
 
-  /// UserError if no model is named, or for a number of threads that cannot be. `command`: its name.
+  /// UserError if no model is named, or --threads is out of range. `command`: the name that the message gives.
   void check(std::string_view command) const;
-  /// Downloads --base-model if it is of the Hub, or reads the recipe and prints its warnings; then starts the threads.
-  /// Unset without a recipe. UserError.
+  /// Downloads --base-model if it is a model of the Hub, reads the recipe and prints its warnings, and starts the
+  /// threads. Returns the recipe, if there is one. UserError for a recipe or model that cannot be used.
   std::optional<RecipeFile> start() const;
   /// Sets the precision of products in this process: float32 unless --bf16 was given.
   void set_precision() const;

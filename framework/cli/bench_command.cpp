@@ -32,8 +32,7 @@ struct Bench {
     options.about(
         "Runs training steps on random tokens and reports time per step, tokens per second, arithmetic rate and "
         "memory. Nothing is written. DML_PROFILE=1 adds the time of each kind of operation and the share of it that "
-        "threads "
-        "spent waiting.");
+        "threads spent waiting.");
     options.positional("RECIPE", recipe,
                        "the recipe; it needs no datasets, and no base_model if it has a model_config");
     options.number("masked", masked, "fraction of every document's tokens that are not trained (0)");

@@ -1,4 +1,4 @@
-// The words of dml train, which dml launch reads as well.
+// The command-line arguments of dml train, which dml launch parses as well.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What settings of sampling may be, on the command line, in recipes, in generation_config.json and in requests alike.
-// OpenAI's API has narrower limits for some of its fields.
+// The limits of the sampling settings: the same on the command line, in recipes, in generation_config.json and in
+// requests. OpenAI's API has narrower limits for some of its fields.
 #pragma once
 
 #include <cstdint>

@@ -66,8 +66,7 @@ void RowFilter::finish() const {
   if (changed_ > 0)
     throw UserError(
         "{}: the data or its labels changed since `dml score` wrote this file (examples: {}, the first at {}); run "
-        "`dml "
-        "score` again",
+        "`dml score` again",
         data_.scores.path, changed_, first_changed_);
   if (found_ || (scores_.empty() && data_.scores.drop.empty())) return;
   const std::string first = scores_.empty() ? data_.scores.drop.front() : scores_.begin()->first;

@@ -170,7 +170,7 @@ Verdict Judge::failed(const std::string& why) {
   stop();
   ++failures_;
   const std::string line =
-      fmt::format("judge '{}' {}{}", written_, why, failures_ == kMaxFailures ? "; it is not used any more" : "");
+      fmt::format("judge '{}' {}{}", written_, why, failures_ == kMaxFailures ? "; it is no longer used" : "");
   if (std::ranges::find(problems_, line) == problems_.end()) problems_.push_back(line);
   return {.counts = false};
 }

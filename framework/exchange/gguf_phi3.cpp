@@ -15,7 +15,7 @@ std::size_t place_of_phi3(const std::string& name) {
   return std::min(low.find("phi-3"), low.find("phi3"));
 }
 
-// "my-phi3-chat" as "my-phi 3-chat", which llama.cpp takes for no Phi-3.
+// "my-phi3-chat" as "my-phi 3-chat", which llama.cpp does not take for Phi-3.
 std::string without_phi3(std::string name) {
   for (std::size_t at = place_of_phi3(name); at != name.npos; at = place_of_phi3(name))
     name.replace(at + 3, name[at + 3] == '-' ? 1 : 0, " ");

@@ -97,8 +97,10 @@ class Push {
   void leave_out_ignored() {
     if (ignored_.empty()) return;
     std::erase_if(files_, [&](const LocalFile& file) { return ignored_.contains(file.path); });
-    if (files_.empty()) throw UserError("{}: nothing to push: its .gitignore names every file", what_);
-    log_warning("{}: not pushed, because its .gitignore names them: {}", what_, fmt::join(ignored_, ", "));
+    if (files_.empty())
+      throw UserError("{}: nothing to push: the .gitignore of the repository excludes every file", what_);
+    log_warning("{}: files that the .gitignore of the repository excludes are not pushed: {}", what_,
+                fmt::join(ignored_, ", "));
     count_files();
   }
 

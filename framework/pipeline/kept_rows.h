@@ -45,7 +45,7 @@ class KeptRows {
   std::size_t first_to_compute() const { return earlier_.empty() ? 0 : earlier_.size() - 1; }
   void put(std::size_t row, std::string_view line);
   /// Calls `compute`, which appends the rows up to `total`, and commits. After an error a warning says how many rows
-  /// are kept, if a resumed run would continue after them; the error of an interruption says it itself.
+  /// are kept, if a resumed run would continue after them; the message of an interruption says that by itself.
   void fill(std::size_t total, const std::function<void()>& compute);
 
  private:

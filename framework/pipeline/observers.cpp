@@ -41,8 +41,7 @@ class FirstLoss : public Observer {
     if (metrics.step == 1 && std::abs(metrics.loss - known_) > 1e-3 * std::max(1.0, known_))
       log_warning(
           "the loss of the first step is {:.4f} instead of {:.4f}, the loss when model and reference are equal: the "
-          "reference "
-          "scores in {} are not those of the model that this run starts from",
+          "reference scores in {} are not those of the model that this run starts from",
           metrics.loss, known_, folder_);
     return {};
   }

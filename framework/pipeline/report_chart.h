@@ -19,10 +19,10 @@ struct ChartMark {
 
 struct ChartSeries {
   std::string label;
-  int color = 1;                   // 1 … 6, one of the style sheet's colors
-  bool faint = false;              // a thin line behind the others (raw values behind their average)
-  bool dots = false;               // marks every point, with its value as a tooltip
-  std::vector<ChartPoint> points;  // x is non-decreasing; points that are not finite leave a gap, in long curves none
+  int color = 1;                      // 1 … 6, one of the style sheet's colors
+  bool faint = false;                 // a thin line behind the others (raw values behind their average)
+  bool dots = false;                  // marks every point, with its value as a tooltip
+  std::vector<ChartPoint> points;     // x is non-decreasing; points that are not finite are gaps, unless it is thinned
   std::vector<ChartMark> marks = {};  // in the series' color
 };
 

@@ -100,7 +100,7 @@ std::string why_not_loaded(const std::string& path) {
 }
 
 // UserError for a shared library whose end is missing: dlopen() maps what the headers name, and reading beyond the end
-// of the file would end the process with SIGBUS. What is not an ELF file is left to dlopen().
+// of the file would end the process with SIGBUS. Other files than ELF are left to dlopen().
 void require_complete(const std::string& real, const std::string& path) {
   std::error_code error;
   Elf64_Ehdr header;

@@ -46,7 +46,7 @@ void add_kernels(Table& t) {
       "4-bit bases are NF4 with double quantization; another bnb_4bit_quant_type, or bnb_4bit_use_double_quant: false, "
       "is refused",
       {"bnb_config_kwargs"});
-  t.inert("load_in_4bit and load_in_8bit quantize the experts of a mixture as well; without them it is refused",
+  t.inert("load_in_4bit and load_in_8bit quantize the experts of a mixture as well; without them the key is refused",
           {"quantize_moe_experts"});
   t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*", "dp_replicate_size"});
   t.inert("it is mapped to 'dpo_loss_type'", {"rpo_alpha", "dpo_norm_loss"});

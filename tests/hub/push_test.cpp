@@ -112,15 +112,14 @@ TEST_F(Pushing, FilesThatTheRepositoryIgnoresAreLeftOut) {
   hub_.set_faults({{"ignore", {2, 1, "adapter_model.safetensors"}}});
   testing::internal::CaptureStderr();
   const Pushed pushed = push(request());
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("not pushed, because its .gitignore names them: adapter_model.safetensors"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("excludes are not pushed: adapter_model.safetensors"));
   EXPECT_THAT(paths(pushed.files), ElementsAre("README.md", "adapter_config.json", "tokenizer.json"));
   EXPECT_EQ(pushed.sent, 1200u);
   EXPECT_FALSE(hub_.has("models/org/result/adapter_model.safetensors"));
   EXPECT_TRUE(hub_.has("models/org/result/README.md"));
   PushRequest only = request();
   only.include = {"adapter_model.safetensors"};
-  EXPECT_THAT(problem(only), HasSubstr("nothing to push: its .gitignore names every file"));
+  EXPECT_THAT(problem(only), HasSubstr("nothing to push: the .gitignore of the repository excludes every file"));
 }
 
 TEST_F(Pushing, APullRequestIsNotCreatedAsABranch) {
